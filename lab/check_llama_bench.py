@@ -191,10 +191,10 @@ def _asked(bencher: Bencher, args: argparse.Namespace, number: int) -> tuple[dic
     ways = WAYS[:1] if args.plain else WAYS
     turned = ways[number % len(ways) :] + ways[: number % len(ways)]
     answers = {
-        way.name: _answer(
+        way.case: _answer(
             bencher,
             Wanted(
-                SHORT if way == WAYS[0] else way.name, args.tokens, round=number, greedy=way.greedy, stream=way.stream
+                SHORT if way == WAYS[0] else way.case, args.tokens, round=number, greedy=way.greedy, stream=way.stream
             ),
         )
         for way in turned
@@ -233,16 +233,16 @@ def _results(
     """Every comparison, and how near it has to be; None where it is only shown."""
     usual, greedy, _ = WAYS
     found: dict[str, tuple[list[float], list[float], float | None]] = {
-        "decode / llama-bench": (_ours(turns, usual.name), _theirs(turns), None if gpu else DECODE_WITHIN),
-        "decode without samplers / llama-bench": (_ours(turns, greedy.name), _theirs(turns), None),
+        "decode / llama-bench": (_ours(turns, usual.case), _theirs(turns), None if gpu else DECODE_WITHIN),
+        "decode without samplers / llama-bench": (_ours(turns, greedy.case), _theirs(turns), None),
         "prefill / llama-bench": (
             [prefill_rate(turn.long) or 0.0 for turn in turns],
             [turn.read.avg_ts for turn in turns],
             PREFILL_WITHIN,
         ),
         "client's clock / server's": (
-            [client_decode_rate(turn.answers[usual.name]) or 0.0 for turn in turns],
-            _ours(turns, usual.name),
+            [client_decode_rate(turn.answers[usual.case]) or 0.0 for turn in turns],
+            _ours(turns, usual.case),
             CLIENT_WITHIN,
         ),
     }
@@ -285,7 +285,7 @@ def _parts(turns: Sequence[Turn]) -> Parts:
 
 def _line(turn: Turn) -> str:
     ways = "  ".join(f"{name} {decode_rate(done) or 0:8.2f}" for name, done in sorted(turn.answers.items()))
-    client = client_decode_rate(turn.answers[WAYS[0].name]) or 0.0
+    client = client_decode_rate(turn.answers[WAYS[0].case]) or 0.0
     return (
         f"{ways}  client {client:8.2f}  llama-bench {turn.generated.avg_ts:8.2f} tok/s | "
         f"prefill {prefill_rate(turn.long) or 0:9.1f}  llama-bench {turn.read.avg_ts:9.1f} tok/s"

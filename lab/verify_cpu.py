@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from unslow.commands.verify.comparison import VerifySpec, verify
+from unslow.commands.verify import VerifyRequest
+from unslow.commands.verify.comparison import verify
 from unslow.look.probes import read_machine
 from unslow.look.system.live import LiveSystem
 from unslow.think.stats.verification_report import FigureShown, VerifyReport
@@ -85,13 +86,13 @@ def row_of(change: Change, prompt: int, report: VerifyReport) -> dict[str, Any]:
 def measured(arguments: argparse.Namespace, change: Change, prompt: int) -> VerifyReport:
     """One change at one length of a prompt."""
     line = f"{shlex.quote(arguments.server)} -m {shlex.quote(arguments.model)} -c {CONTEXT}"
-    request = VerifySpec(
+    request = VerifyRequest(
         before=f"{line} {change.plain}",
         after=f"{line} {change.flags}",
         prompt=prompt,
         answer=ANSWER,
         seconds=arguments.seconds,
-        answers=arguments.answers,
+        no_answers=not arguments.answers,
     )
     report = verify(request, Shown())
     assert isinstance(report, VerifyReport)  # two sides give a report

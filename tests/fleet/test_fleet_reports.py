@@ -7,6 +7,7 @@ import msgspec
 import pytest
 from fleet_members import gpu, member
 
+from unslow.commands._diagnosis_options import Looking
 from unslow.commands._output import Silent
 from unslow.commands.fleet import FleetRequest as FleetAsked
 from unslow.facts.errors import UserError
@@ -88,11 +89,10 @@ def test_queries_have_no_other_format():
 
 def test_a_snapshot_is_kept_where_it_is_asked_for(tmp_path: Path):
     from unslow.commands.diagnose.look import diagnose_target
-    from unslow.commands.diagnose.request import DiagnoseSpec
     from unslow.commands.diagnose.target import save
     from unslow.fleet.snapshots import snapshot_of
 
     file = tmp_path / "one.json"
     save(snapshot_of(member(HOT, token_gap_s=0.03)), str(file), Silent())
-    again = diagnose_target(DiagnoseSpec(target=str(file)), Silent()).subjects[0]
+    again = diagnose_target(Looking(target=str(file)), Silent()).report.subjects[0]
     assert again.findings[0].cause == "gpu_thermal_throttling"

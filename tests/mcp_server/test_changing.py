@@ -90,11 +90,11 @@ def test_a_plan_without_options_has_none():
     assert asked(planning) == nothing
 
 
-def test_old_plans_are_forgotten_and_other_words_are_files():
+def test_old_plans_are_forgotten():
     plans = Plans()
     ids = [plans.keep(PLAN) for _ in range(MOST + 1)]
     assert plans.found(ids[-1]) is PLAN
-    assert plans.found(ids[0]) == ids[0]
+    assert plans.found(ids[0]) is None
     assert plans.found(None) is None
     with pytest.raises(UserError, match="standard input"):
         plans.found("-")

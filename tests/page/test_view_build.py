@@ -7,9 +7,9 @@ import pytest
 from tests.bench_cases import bench as kept_bench
 from tests.recorded_machines import MACHINES, recorded
 
+from unslow.commands._diagnosis_options import Looking
 from unslow.commands._output import Silent
 from unslow.commands.diagnose.look import Looked
-from unslow.commands.diagnose.request import DiagnoseSpec
 from unslow.facts.bench import Bench, parse_bench
 from unslow.facts.snapshot import Snapshot, Subject, parse_snapshot
 from unslow.look.history import History
@@ -57,7 +57,7 @@ def test_every_panel_is_there_or_says_why_not(name: str):
 
 
 def test_a_stored_target_is_diagnosed_and_drawn():
-    seen = view_target(DiagnoseSpec(target=str(MACHINES / "lab_cpu_cpu_contended")), Silent())
+    seen = view_target(Looking(target=str(MACHINES / "lab_cpu_cpu_contended")), Silent())
     assert seen.view.report.subjects[0].verdict == "slow"
     assert seen.view.subjects[0].speeds[0].measured == pytest.approx(18.79, rel=0.01)
     assert seen.view.taken_at == seen.snapshot.taken_at

@@ -3,7 +3,9 @@
 import os
 import stat
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
+from itertools import filterfalse
 from typing import NamedTuple
 
 import msgspec
@@ -50,15 +52,16 @@ def file_step(edit: Edit) -> FileStep:
         )
     if now == edit.after:
         raise UserError(f"{real} is already as planned", NOTHING_CHANGED)
+    looks = Looks(mode=edit.mode)
     if now is not None:
         _check_file(real)
+        looks = looks_of(real)
     folder, missing = os.path.dirname(real), list[str]()
     while not os.path.isdir(folder):
         missing.insert(0, folder)
         folder = os.path.dirname(folder)
     if not os.access(folder, os.W_OK | os.X_OK):
         raise UserError(f"{folder} can't be written to", f"{NOTHING_CHANGED}: run it with sudo, or as its owner")
-    looks = looks_of(real) if now is not None else Looks(mode=edit.mode)
     after = digest(edit.after) or ""
     return FileStep(path=real, before=digest(now), after=after, looks=looks, folders=tuple(missing))
 
@@ -78,17 +81,6 @@ def _check_file(path: str) -> None:
         raise UserError(f"{path} belongs to another user", f"{NOTHING_CHANGED}: run it as that user, or with sudo")
 
 
-def prepare_file(disk: Disk, change: str, step: FileStep, before: bytes | None, after: bytes) -> None:
-    """Write what will take its place, and what can take that back without asking the disk for room."""
-    for folder in step.folders:
-        if not os.path.isdir(folder):
-            disk.make_folder(folder, _NEW_FOLDER)
-    kept = Looks(mode=step.looks.mode, owner=step.looks.owner, group=step.looks.group, attributes=step.looks.attributes)
-    disk.write_new(step.beside(change, "new"), after, kept)  # with a time of its own
-    if before is not None:
-        disk.write_new(step.beside(change, "old"), before, step.looks)
-
-
 def file_state(step: FileStep) -> str:
     """before, after, or else: somebody else's."""
     try:
@@ -96,32 +88,6 @@ def file_state(step: FileStep) -> str:
     except (OSError, ValueError):
         return "else"
     return "before" if now == step.before else "after" if now == step.after else "else"
-
-
-def restore_file(disk: Disk, change: str, step: FileStep, backup: Callable[[], bytes | None]) -> None:
-    """What was there before, byte for byte; nothing to do where it is there already."""
-    if file_state(step) != "before":
-        if step.before is None:
-            disk.remove(step.path)
-        else:
-            _put_back(disk, change, step, backup)
-    clean_file(disk, change, step)
-    for folder in reversed(step.folders):
-        disk.remove_folder(folder)
-
-
-def _put_back(disk: Disk, change: str, step: FileStep, backup: Callable[[], bytes | None]) -> None:
-    old = step.beside(change, "old")
-    data = read_whole(old)
-    if digest(data) != step.before or looks_of(old) != step.looks:  # none, or one that was cut short
-        data = backup()
-        if digest(data) != step.before or data is None:
-            raise UserError(
-                f"the copy of {step.path} is damaged, so it is left as it is", "it has to be mended by hand"
-            )
-        disk.remove(old)
-        disk.write_new(old, data, step.looks)
-    disk.replace(old, step.path)
 
 
 def clean_file(disk: Disk, change: str, step: FileStep) -> None:
@@ -194,8 +160,14 @@ class Changes:
                 self._journals.keep(journal.id, f"before-{number}", edit.before)
             self._journals.keep(journal.id, f"after-{number}", edit.after)  # to show what others make of it
         journal = self._now(journal, "backed up")
+        # what will take its place, and what can take that back without asking the disk for room
         for step, edit in zip(journal.files, edits, strict=True):
-            prepare_file(self._disk, journal.id, step, edit.before, edit.after)
+            for folder in filterfalse(os.path.isdir, step.folders):
+                self._disk.make_folder(folder, _NEW_FOLDER)
+            new = msgspec.structs.replace(step.looks, modified_ns=None)  # with a time of its own
+            self._disk.write_new(step.beside(journal.id, "new"), edit.after, new)
+            if edit.before is not None:
+                self._disk.write_new(step.beside(journal.id, "old"), edit.before, step.looks)
         for step in journal.files:
             if digest(read_whole(step.path)) != step.before:
                 raise UserError(f"{step.path} was changed by somebody else just now", f"{NOTHING_CHANGED}: look again")
@@ -231,14 +203,9 @@ class Changes:
         try:
             self._now(journal, "undone", why)
         except OSError:  # a full disk has no room for that, but for an empty place it has
-            self._forget(journal.id)
+            with suppress(OSError):  # the next run finds that nothing was changed
+                self._journals.forget(journal.id)
         return UserError(why, hint)
-
-    def _forget(self, change: str) -> None:
-        try:
-            self._journals.forget(change)
-        except OSError:
-            return  # the next run finds that nothing was changed
 
     def _take_back(self, journal: Journal, *, models: bool) -> None:
         """What was there before in the place of what we wrote; what somebody else wrote stays."""
@@ -252,8 +219,28 @@ class Changes:
                 self._ollama.delete(model)
 
     def _restore(self, journal: Journal, number: int) -> None:
-        backup = f"before-{number}"
-        restore_file(self._disk, journal.id, journal.files[number], lambda: self._journals.kept(journal.id, backup))
+        """What was there before, byte for byte; nothing to do where it is there already."""
+        step = journal.files[number]
+        if file_state(step) != "before":
+            if step.before is None:
+                self._disk.remove(step.path)
+            else:
+                self._put_back(journal.id, step, f"before-{number}")
+        clean_file(self._disk, journal.id, step)
+        for folder in reversed(step.folders):
+            self._disk.remove_folder(folder)
+
+    def _put_back(self, change: str, step: FileStep, backup: str) -> None:
+        old = step.beside(change, "old")
+        data = read_whole(old)
+        if digest(data) != step.before or looks_of(old) != step.looks:  # none, or one that was cut short
+            data = self._journals.kept(change, backup)
+            if digest(data) != step.before or data is None:
+                hint = "it has to be mended by hand"
+                raise UserError(f"the copy of {step.path} is damaged, so it is left as it is", hint)
+            self._disk.remove(old)
+            self._disk.write_new(old, data, step.looks)
+        self._disk.replace(old, step.path)
 
     def recover(self) -> list[str]:
         """Finish or take back whatever was stopped in the middle; what was done, in words."""
@@ -265,7 +252,8 @@ class Changes:
                 said.append(f"{error.message}; {error.hint}")
                 continue
             if journal is None:
-                self._forget(change)
+                with suppress(OSError):
+                    self._journals.forget(change)
             elif journal.state in UNFINISHED:
                 said.append(self._recovered(journal))
         return said
@@ -324,9 +312,8 @@ class Changes:
 
     def _undo(self, journal: Journal) -> Journal:
         self._check_foreign(journal, force=journal.forced)
-        for foreign in self.foreign(journal):
-            if foreign.number is not None:
-                number = foreign.number
+        for _, number in self.foreign(journal):
+            if number is not None:
                 theirs = read_whole(journal.files[number].path)
                 if theirs is not None:
                     self._journals.keep(journal.id, f"theirs-{number}", theirs)

@@ -123,23 +123,17 @@ def in_a_row(words: Sequence[Word], inserted: Callable[[str, int], str]) -> Shap
 
 def check_sure(words: Sequence[Word], old: Sequence[str], new: Sequence[str]) -> None:
     """NotUnderstoodError where a word that changes may be another than it seems; all of them fit one for one."""
-    runs = _runs(unsure_words(words, old))
+    runs: list[set[int]] = []  # of unsure ones beside each other: together they are sure again
+    for number in sorted(unsure_words(words, old)):
+        if runs and number - 1 in runs[-1]:
+            runs[-1].add(number)
+        else:
+            runs.append({number})
     for kind, first, last, _, _ in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         gone = set(range(first, last)) if kind != "equal" else set()
         parted = any(gone & run and not run <= gone for run in runs)
         if parted or (kind == "insert" and any({first - 1, first} <= run for run in runs)):
             raise NotUnderstoodError("variables without quotes in its command, each of which may be several words")
-
-
-def _runs(unsure: set[int]) -> list[set[int]]:
-    """Those beside each other: together they are sure again."""
-    runs: list[set[int]] = []
-    for number in sorted(unsure):
-        if runs and number - 1 in runs[-1]:
-            runs[-1].add(number)
-        else:
-            runs.append({number})
-    return runs
 
 
 def unsure_words(words: Sequence[Word], command: Sequence[str]) -> set[int]:

@@ -220,10 +220,6 @@ def _listed(text: str, rows: Sequence[Line]) -> Command:
         words.append(element(text, *scalar_at(text, at)))
     if not words:
         raise NotUnderstoodError("an empty command")
-    return Command(tuple(words), _rows_shape(rows))
-
-
-def _rows_shape(rows: Sequence[Line]) -> Shape:
     dash = f"{' ' * rows[0].indent}- "
 
     def end(number: int) -> int:
@@ -238,7 +234,7 @@ def _rows_shape(rows: Sequence[Line]) -> Shape:
     def inserted(word: str, number: int) -> str:
         return f"\n{dash}{compose_quoted(word)}" if number >= 0 else f"{dash}{compose_quoted(word)}\n"
 
-    return Shape(inserted, cut, place)
+    return Command(tuple(words), Shape(inserted, cut, place))
 
 
 def _flow(text: str, at: int) -> Command:

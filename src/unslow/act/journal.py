@@ -142,8 +142,7 @@ class Journals:
 
     def _check_unwritten(self, change: str) -> None:
         """ValueError of a change that was written down, as the copies beside its journal tell."""
-        copies = [name for name in os.listdir(self.place(change)) if not name.startswith(_FILE)]
-        if copies:
+        if any(not name.startswith(_FILE) for name in os.listdir(self.place(change))):
             raise ValueError("it is gone, and copies of what was there before are not")
 
     def all(self) -> list[Journal]:

@@ -117,14 +117,15 @@ class _Scanner:
     def __init__(self, text: str) -> None:
         self._text, self._at = text, 0
         self._inside: list[str] = []
-        self.starts = [0]
+        self._starts = [0]
 
-    def run(self) -> list[int]:
+    def line_starts(self) -> list[int]:
+        """Where lines of commands start; NotUnderstoodError where a quote is not closed."""
         while self._at < len(self._text):
             self._step()
         if any(kind in _QUOTES for kind in self._inside):
             raise NotUnderstoodError("a quote that is not closed")
-        return [start for start in self.starts if start < len(self._text)]
+        return [start for start in self._starts if start < len(self._text)]
 
     def _step(self) -> None:
         sign, inner = self._text[self._at], self._inside[-1] if self._inside else ""
@@ -164,12 +165,7 @@ class _Scanner:
             return
         self._at += 1
         if sign == "\n" and commands:
-            self.starts.append(self._at)
-
-
-def line_starts(text: str) -> list[int]:
-    """Where lines of commands start; NotUnderstoodError where a quote is not closed."""
-    return _Scanner(text).run()
+            self._starts.append(self._at)
 
 
 _BEFORE = ("exec", "nohup", "setsid", "env", "command", "time", "do", "then", "else")
@@ -191,7 +187,7 @@ def edited_script(
         away = [word for name, value in environment.items() if value is None for word in ("-u", name)]
         given = [f"{name}={value}" for name, value in environment.items() if value is not None]
         after = after[: words[0].start] + (shlex.join(["env", *away, *given]) + " ") + after[words[0].start :]
-    if sum(bool(_fitting(after, start, new)) for start in line_starts(after)) != 1:
+    if sum(bool(_fitting(after, start, new)) for start in _Scanner(after).line_starts()) != 1:
         raise NotUnderstoodError("the edited line does not read as it was meant")
     return after
 
@@ -201,7 +197,7 @@ def _command(text: str, command: Sequence[str]) -> tuple[Word, ...]:
         raise NotUnderstoodError("it is too long for a script that starts a server")
     if "<<" in text:
         raise NotUnderstoodError("it holds a text of its own (<<), in which a command may be no command")
-    found = [words for start in line_starts(text) if (words := _fitting(text, start, command))]
+    found = [words for start in _Scanner(text).line_starts() if (words := _fitting(text, start, command))]
     if len(found) == 1:
         return found[0]
     every_line = [0, *(match.end() for match in re.finditer(r"\n", text))]

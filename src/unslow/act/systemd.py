@@ -164,17 +164,13 @@ def _command(files: Sequence[UnitFile], old: Sequence[str], new: Sequence[str]) 
     dollars = "$" if ":" in start.prefix else "$$"
     words: list[str] = []
     for kind, first, last, begin, end in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
-        words += raw[first:last] if kind == "equal" else [_quoted(word, dollars) for word in new[begin:end]]
+        if kind != "equal" and any(_CONTROL.search(word) for word in new[begin:end]):
+            raise NotUnderstoodError("a word with a control character")
+        words += raw[first:last] if kind == "equal" else [in_unit(word, dollars=dollars) for word in new[begin:end]]
     line = " ".join(words)
     if not all_fit(words_of(line, variables=":" not in start.prefix), new):
         raise NotUnderstoodError("the new ExecStart does not read as it was meant")
     return "ExecStart=", f"ExecStart={start.prefix}{line}"
-
-
-def _quoted(word: str, dollars: str) -> str:
-    if _CONTROL.search(word):
-        raise NotUnderstoodError("a word with a control character")
-    return in_unit(word, dollars=dollars)
 
 
 def drop_in_name(files: Sequence[UnitFile], environment: Mapping[str, str | None], *, command: bool) -> str:

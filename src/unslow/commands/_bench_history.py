@@ -1,6 +1,5 @@
 """The benchmarks that are kept: listed, brought in from files, written out, forgotten, and held against each other."""
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
@@ -8,6 +7,7 @@ from typing import Literal
 import msgspec
 
 from unslow import __version__
+from unslow.commands._output import write_file
 from unslow.facts.bench import LARGEST_BENCH_BYTES, SCHEMA, Bench, Comparison, parse_bench
 from unslow.facts.bench import Change as Verdict
 from unslow.facts.errors import UserError
@@ -160,20 +160,7 @@ def figured(bench: Bench) -> Bench:
 
 def export(bench: Bench, path: str, form: Form = "unslow") -> None:
     """Write it to a file, whole or not at all; UserError where that can't be done."""
-    data = dump_stored(bench) if form == "unslow" else render_llama_bench(bench).encode()
-    target = Path(os.path.realpath(path))  # a link stays a link
-    try:
-        if target.exists() and not target.is_file():
-            target.write_bytes(data + b"\n")  # a device or a pipe is written to, never replaced
-        else:
-            part = target.with_name(f".{target.name}.part")
-            try:
-                part.write_bytes(data + b"\n")
-                part.replace(target)
-            finally:
-                part.unlink(missing_ok=True)
-    except OSError as error:
-        raise UserError(f"{path}: {error.strerror or error}", "name a file that can be written") from error
+    write_file((dump_stored(bench) if form == "unslow" else render_llama_bench(bench).encode()) + b"\n", path)
 
 
 _HOW = "run `unslow bench` before and after an update"

@@ -44,6 +44,8 @@ class Looking(Request, frozen=True, kw_only=True):
     model: Annotated[
         str | None, Option("the made-up model for the embedded engine, such as llama_1b", metavar="SHAPE")
     ] = None
+    save: str | None = None  # This and the next are options of a command that is `Keeping`
+    record: str | None = None
 
 
 class Keeping(Looking, frozen=True, kw_only=True):

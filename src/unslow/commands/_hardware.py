@@ -12,7 +12,7 @@ from unslow.catalog.device_names import devices_meant, find_cpu, find_written, i
 from unslow.catalog.devices import Device, Written, all_devices, find_device, parse_device_name
 from unslow.commands._request import size_of
 from unslow.facts.errors import UserError
-from unslow.facts.machine import Cpu, Gpu, Machine
+from unslow.facts.machine import Gpu, Machine
 from unslow.facts.merge import computing_gpus, overlaid
 from unslow.facts.values import GB, GIB, Unknown
 from unslow.look.bench.ram_bandwidth import read_ram_bandwidth
@@ -31,7 +31,7 @@ from unslow.think.hardware import (
     usual_threads,
     with_memory_note,
 )
-from unslow.think.physics.chip import Chip, link_bytes_per_s
+from unslow.think.physics.chip import link_bytes_per_s
 from unslow.think.speed.chips import core_count, core_flops_per_s, gpu_chip, has_peers
 from unslow.think.speed.question import USUAL_LINK
 
@@ -238,7 +238,9 @@ def named_hardware(name: str, count: int, asked: HardwareRequest) -> Hardware | 
             return Unknown(f"{name} tells how much a device holds, not how fast it is", "name the device: RTX 4090")
         raise _unnamed(name)
     if device.kind == "asic":
-        return Unknown(f"the {device.name} runs software of its own, which is not predicted{_published(device)}", _HINT)
+        results = [f"{r.model} at {r.tokens_per_s:,.0f} tok/s ({r.said_by})" for r in device.results[:2]]
+        published = f"; published are {' and '.join(results)}" if results else ""
+        return Unknown(f"the {device.name} runs software of its own, which is not predicted{published}", _HINT)
     rooms, notes = _rooms(name, device, count, asked.ram_bytes)
     device = next((d for d in all_devices() if rooms and d.name == rooms[0].name), device)  # of several sizes, that one
     if not device.memory_bytes_per_s:
@@ -290,11 +292,6 @@ def _unnamed(name: str) -> UserError:
     near = [d.name for d in near_devices(words)[:_NAMES_SHOWN]] or others[:_NAMES_SHOWN]
     hint = f"did you mean {' or '.join(near)}?" if near else _HINT
     return UserError(f"the catalogue has no device {name!r}", hint)
-
-
-def _published(device: Device) -> str:
-    results = [f"{r.model} at {r.tokens_per_s:,.0f} tok/s ({r.said_by})" for r in device.results[:2]]
-    return f"; published are {' and '.join(results)}" if results else ""
 
 
 def _check_backend(device: Device, asked: HardwareRequest) -> None:
@@ -360,7 +357,12 @@ def _this_machine(system: System, asked: HardwareRequest, *, wants_gpu: bool, un
     read = f"{float(chip.bytes_per_s) / GB:.0f} GB/s"
     said = f"no GPU was found on this machine: its processors are predicted, with memory read at {read}"
     notes = (said if wants_gpu else f"memory is read at {read} here",)
-    return hardware._replace(rooms=(), devices=(_processor(machine.cpu, chip),), notes=notes)
+    named = machine.cpu.model.value_or("this machine's processors")
+    processor = Device(
+        name=named, vendor="", source="measured on this machine", memory_bytes_per_s=float(chip.bytes_per_s),
+        kind="cpu", units=int(chip.threads),
+    )  # fmt: skip
+    return hardware._replace(rooms=(), devices=(processor,), notes=notes)
 
 
 def _own_processors(machine: Machine, ram_bandwidth: float | None) -> Processors:
@@ -391,13 +393,6 @@ def _own_gpus(gpus: tuple[Gpu, ...], asked: HardwareRequest, hardware: Hardware,
     if asked.gpus and asked.gpus > len(gpus):
         raise UserError(f"--gpus {asked.gpus}: this machine has {len(gpus)}", "name the device: --device NAME")
     return _with_gpus(hardware, (device,) * count, hardware.rooms[:count])
-
-
-def _processor(cpu: Cpu, chip: Chip) -> Device:
-    return Device(
-        name=cpu.model.value_or("this machine's processors"), vendor="", source="measured on this machine",
-        memory_bytes_per_s=float(chip.bytes_per_s), kind="cpu", units=int(chip.threads),
-    )  # fmt: skip
 
 
 def _link_of(gpu: Gpu) -> float:

@@ -5,6 +5,7 @@ import re
 import shutil
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self, TextIO, TypeVar
 
@@ -63,6 +64,23 @@ def _write(text: str) -> None:
         sys.stdout.write(text)
     except UnicodeEncodeError:  # a terminal or pipe without UTF-8
         sys.stdout.write(text.translate(_ASCII).encode("ascii", "replace").decode())
+
+
+def write_file(data: bytes, path: str) -> None:
+    """Whole or not at all: whoever opens it meanwhile sees the one before; UserError where it can't be written."""
+    target = Path(os.path.realpath(path))  # a link stays a link
+    try:
+        if target.exists() and not target.is_file():
+            target.write_bytes(data)  # a device or a pipe is written to, never replaced
+        else:
+            part = target.with_name(f".{target.name}.part")
+            try:
+                part.write_bytes(data)
+                part.replace(target)
+            finally:
+                part.unlink(missing_ok=True)
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror or error}", "name a file that can be written") from error
 
 
 def show_answer(request: Any, render: "ReportKind[R]", answer: Callable[[Any, "ProgressBar"], R], **more: Any) -> R:

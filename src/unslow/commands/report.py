@@ -69,10 +69,10 @@ class ViewRequest(Looking, frozen=True, kw_only=True):
 
 
 def _view(request: ViewRequest, progress: Progress) -> "View":
-    from unslow.commands.diagnose.request import DiagnoseSpec
+    from unslow.commands.diagnose.request import resolve_request
     from unslow.page.build import masked_view, view_target
 
-    seen = view_target(DiagnoseSpec.of(request), progress, ready=request.ready)
+    seen = view_target(resolve_request(request), progress, ready=request.ready)
     return masked_view(seen.view, seen.looked) if request.masked else seen.view
 
 

@@ -34,16 +34,15 @@ class UndoRequest(Shown, frozen=True, kw_only=True):
 def run(request: UndoRequest) -> int:
     """Show, ask, take back."""
     from unslow.commands._output import color, width, write
-    from unslow.commands.apply.changes import UndoSpec, agreed, hosts_of, list_changes, system_for, undone, would_undo
+    from unslow.commands.apply.changes import agreed, hosts_of, list_changes, system_for, undone, would_undo
     from unslow.show.apply import render_undo
 
     render_undo.check_format(request.format)
-    wanted = UndoSpec(request.change, request.journal, request.force, request.api_key)
     if request.list:
-        write(render_undo(list_changes(wanted), request.format, width=width(), color=color()))
+        write(render_undo(list_changes(request), request.format, width=width(), color=color()))
         return 0
-    system = system_for(None, hosts_of(wanted))
-    before = would_undo(system, wanted)
+    system = system_for(None, hosts_of(request))
+    before = would_undo(system, request)
     quiet = request.format == "json" and request.yes and before.outcome != "nothing"
     if not quiet:
         write(render_undo(before, request.format, width=width(), color=color()))
@@ -51,6 +50,6 @@ def run(request: UndoRequest) -> int:
         return 0
     if not agreed("take it back?", yes=request.yes):
         return 1
-    wanted = wanted._replace(change=before.changes[0].id)  # the one that was shown, whatever came since
-    write(render_undo(undone(system, wanted), request.format, width=width(), color=color()))
+    request = request._replace(change=before.changes[0].id)  # the one that was shown, whatever came since
+    write(render_undo(undone(system, request), request.format, width=width(), color=color()))
     return 0

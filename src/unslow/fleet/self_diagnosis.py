@@ -17,8 +17,9 @@ from urllib.parse import urlsplit
 import msgspec
 
 from unslow import __version__
+from unslow.commands._diagnosis_options import Looking
 from unslow.commands._output import Silent
-from unslow.commands.diagnose.request import QUICK, Manners
+from unslow.commands.diagnose.request import QUICK
 from unslow.commands.diagnose.target import is_live
 from unslow.commands.exporter import ExporterRequest
 from unslow.facts.errors import UserError
@@ -153,11 +154,11 @@ class Measurements:
         runs = {place: run for place, run in self._runs.items() if place in map(place_of, subjects)}
         done_now: set[Place] = set()
         missed = []
-        manners = Manners(api_key=self._watch.api_key or None)
+        request = Looking(api_key=self._watch.api_key or None)
         for subject in subjects:
             host = urlsplit(subject.runtime.url.value_or("")).hostname
             self._door = door = ClosingSystem([host] if host else [])
-            (done,) = Measuring(door, manners, Silent(), QUICK, door=door).measured(seen, [subject]).subjects
+            (done,) = Measuring(door, request, Silent(), QUICK, door=door).measured(seen, [subject]).subjects
             place, run = place_of(subject), self._watch.discretion.facts(done.run)
             if isinstance(run.decode_tokens_per_s, Unknown):
                 missed.append(f"{place[0]}: {run.decode_tokens_per_s.why}")

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from unslow import __version__
-from unslow.commands.diagnose.request import Discretion, Manners
+from unslow.commands.diagnose.request import Discretion
 from unslow.commands.diagnose.runtimes import chosen_subjects, subjects_at_url
 from unslow.commands.diagnose.target import as_url, check_url, collect, is_live, with_machine, with_subjects
 from unslow.commands.diagnose.visit import target_of
@@ -59,7 +59,7 @@ class WatchSpec(NamedTuple):
 
     @property
     def discretion(self) -> Discretion:
-        return Discretion.about(self.api_key, as_url(self.target or ""))
+        return Discretion.about(self.api_key, self.target)
 
 
 ELSEWHERE = not_supported("the server runs on another machine", "run unslow there")
@@ -83,7 +83,7 @@ def find_watched(system: System, request: WatchSpec) -> Snapshot:
 
 def target_to_watch(system: System, subject: Subject, request: WatchSpec) -> Target:
     """The server of a subject as it is asked; what would only matter for a prompt is left out."""
-    return target_of(system, subject, Manners(passive=True, api_key=request.api_key or None))
+    return target_of(system, subject, request.api_key)
 
 
 def same_place(subjects: tuple[Subject, ...], before: Subject) -> int:

@@ -16,12 +16,14 @@ import unslow
 from unslow.commands import choose, devices, fit, plan, predict
 from unslow.commands._output import Progress
 from unslow.commands._request import TARGET, Field, Option, Request, fields_of
-from unslow.commands.apply.changes import UndoSpec, hosts_of, list_changes, undone, would_undo
-from unslow.commands.apply.prepare import ApplySpec, check_allowed, performed, prepared, restarted
+from unslow.commands.apply import ApplyRequest
+from unslow.commands.apply.changes import hosts_of, list_changes, undone, would_undo
+from unslow.commands.apply.prepare import check_allowed, performed, prepared, read_plan, restarted
 from unslow.commands.diagnose.target import as_url
 from unslow.commands.explain import Page
 from unslow.commands.models.stored import is_address, model_of_address
 from unslow.commands.plan.subjects import hosts_named, is_target
+from unslow.commands.undo import UndoRequest
 from unslow.facts.errors import UserError
 from unslow.facts.stored_model import Inventory
 from unslow.look.system.http import is_loopback
@@ -150,11 +152,11 @@ class Plans:
             self._kept.popitem(last=False)
         return name
 
-    def found(self, word: str | None) -> str | PlanReport | None:
-        """The plan of an id; any other word is a file; UserError for a standard input that nobody has."""
+    def found(self, word: str | None) -> PlanReport | None:
+        """The plan of an id, None for any other word; UserError for a standard input that nobody has."""
         if word == "-":
             raise UserError("plan: there is no standard input to read", "give a plan_id or a file")
-        return self._kept.get(word, word) if word is not None else None
+        return self._kept.get(word or "")
 
     def keeping(self, tool: Tool) -> Tool:
         """The tool plan, whose answers then have an id."""
@@ -357,12 +359,10 @@ def changing_tools(allowed: Allowed, plans: Plans) -> list[Tool]:
 
 def _applied(allowed: Allowed, plans: Plans, asked: Apply, _progress: Progress) -> Answer:
     check_hosts(asked, allowed.hosts)
-    request = ApplySpec(
-        plan=plans.found(asked.plan), option=asked.option, target=asked.target, file=asked.file, name=asked.name,
-        api_key=_key(),
-    )  # fmt: skip
     system = LiveSystem(hosts_named(asked.target))
-    ready = prepared(system, request)
+    plan = plans.found(asked.plan) or read_plan(system, asked.plan, asked.target)
+    same = {name: getattr(asked, name) for name in ("option", "target", "file", "name")}
+    ready = prepared(system, plan, ApplyRequest(**same, api_key=_key()))
     if ready.planned is None:
         return Answer(ready.report, unslow.to_text(ready.report))
     code = _code(ready.planned, asked.restart)
@@ -381,7 +381,7 @@ def _applied(allowed: Allowed, plans: Plans, asked: Apply, _progress: Progress) 
 
 
 def _taken_back(allowed: Allowed, asked: Undo, _progress: Progress) -> Answer:
-    request = UndoSpec(asked.change, api_key=_key())
+    request = UndoRequest(change=asked.change, api_key=_key())
     if asked.list_only:
         report = list_changes(request)
         return Answer(report, unslow.to_text(report))

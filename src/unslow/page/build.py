@@ -17,10 +17,10 @@ import msgspec
 
 from unslow import __version__
 from unslow.commands._bench_history import Compared, compared_to, figured
+from unslow.commands._diagnosis_options import Looking
 from unslow.commands._fix_commands import spelled
 from unslow.commands._output import Progress
-from unslow.commands.diagnose.look import Looked, diagnosed_target, with_notes
-from unslow.commands.diagnose.request import DiagnoseSpec
+from unslow.commands.diagnose.look import Looked, diagnose_target, with_notes
 from unslow.commands.diagnose.target import is_live
 from unslow.facts.bench import Bench
 from unslow.facts.errors import UserError
@@ -317,7 +317,7 @@ def _subject(report: SubjectReport, sources: Sources, number: int) -> SubjectVie
 
 
 def view_target(
-    request: DiagnoseSpec,
+    request: Looking,
     progress: Progress,
     *,
     benches: Sequence[Bench] = (),
@@ -326,7 +326,7 @@ def view_target(
     history: History | None = None,
 ) -> SeenMachine:
     """Diagnose whatever the request names, and build its view, with what is kept of earlier benchmarks of it."""
-    report, looked = diagnosed_target(request, progress)
+    report, looked = diagnose_target(request, progress)
     return seen_of(
         report, looked, live=is_live(request.target), benches=benches, verified=verified, ready=ready, history=history
     )

@@ -12,7 +12,7 @@ import msgspec
 
 from unslow.commands._bench_history import read_benches
 from unslow.commands._output import Progress
-from unslow.commands.diagnose.request import DiagnoseSpec
+from unslow.commands.diagnose.request import resolve_request
 from unslow.commands.diagnose.target import write_whole
 from unslow.commands.report import ReportRequest
 from unslow.commands.verify.comparison import read_verified
@@ -184,7 +184,7 @@ _FORMS = {".html": "html", ".htm": "html", ".md": "markdown", ".markdown": "mark
 class ReportOptions(NamedTuple):
     """What is to be written, and where."""
 
-    request: DiagnoseSpec
+    request: ReportRequest
     output: str
     form: str
     title: str = ""
@@ -197,7 +197,7 @@ class ReportOptions(NamedTuple):
         """What the flags mean; files are read and the place is tried before anything is measured."""
         form = form_of(asked.format, asked.output)
         wanted = cls(
-            request=DiagnoseSpec.of(asked),
+            request=resolve_request(asked),
             output=asked.output or f"unslow-report{SUFFIXES[form]}",
             form=form,
             title=(asked.title or "")[:200],

@@ -8,8 +8,9 @@ import pytest
 
 from unslow.__main__ import main
 from unslow.act.changes import Edit, Planned
-from unslow.commands.apply.changes import UndoSpec, list_changes, undone, would_undo
+from unslow.commands.apply.changes import list_changes, undone, would_undo
 from unslow.commands.apply.prepare import Prepared, performed
+from unslow.commands.undo import UndoRequest
 from unslow.facts.errors import UserError
 from unslow.look.system.live import LiveSystem
 from unslow.think.change import ApplyReport
@@ -89,7 +90,7 @@ DAMAGES = {
 def test_the_rest_is_listed_and_the_damaged_one_is_said(changes, tmp_path, capsys, damage):
     first, second, third = changes
     DAMAGES[damage](journal(tmp_path, second))
-    report = list_changes(UndoSpec(journal=str(tmp_path / "j")))
+    report = list_changes(UndoRequest(journal=str(tmp_path / "j")))
     assert [change.id for change in report.changes] == [third, first]
     assert [one.id for one in report.damaged] == [second]
     assert str(journal(tmp_path, second)) in report.damaged[0].because
@@ -107,18 +108,18 @@ def test_another_than_the_damaged_one_is_not_taken_back_in_its_place(changes, tm
     where = str(tmp_path / "j")
     for name in (None, third):
         with pytest.raises(UserError, match="can't be read"):
-            undone(SYSTEM, UndoSpec(name, where))
+            undone(SYSTEM, UndoRequest(change=name, journal=where))
     assert (tmp_path / "c.sh").read_bytes() == (tmp_path / "b.sh").read_bytes() == b"new\n"
     assert (journal(tmp_path, third).parent / "before-0").read_bytes() == b"old\n"  # to be mended from by hand
-    assert would_undo(SYSTEM, UndoSpec(second, where)).changes[0].id == second
-    assert undone(SYSTEM, UndoSpec(second, where)).outcome == "undone"
+    assert would_undo(SYSTEM, UndoRequest(change=second, journal=where)).changes[0].id == second
+    assert undone(SYSTEM, UndoRequest(change=second, journal=where)).outcome == "undone"
     assert (tmp_path / "b.sh").read_bytes() == b"old\n"
     with pytest.raises(UserError, match="3 changes have the id"):
-        undone(SYSTEM, UndoSpec(first[:4], where))
+        undone(SYSTEM, UndoRequest(change=first[:4], journal=where))
 
 
 def test_a_folder_of_journals_that_is_none_is_said(tmp_path):
     (tmp_path / "j").write_bytes(b"")
     with pytest.raises(UserError) as told:
-        list_changes(UndoSpec(journal=str(tmp_path / "j")))
+        list_changes(UndoRequest(journal=str(tmp_path / "j")))
     assert "--journal" in told.value.hint

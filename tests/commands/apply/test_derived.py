@@ -6,9 +6,10 @@ from doubles import FakeSystem
 from unslow.act.changes import Edit, Planned
 from unslow.act.command_words import NotUnderstoodError
 from unslow.commands._command_lines import commands_for
-from unslow.commands.apply.changes import UndoSpec, undone, would_undo
+from unslow.commands.apply.changes import undone, would_undo
 from unslow.commands.apply.prepare import Prepared, check_allowed, performed
 from unslow.commands.apply.ways import lines_left, ollama_changes, service_edit
+from unslow.commands.undo import UndoRequest
 from unslow.facts.errors import UserError
 from unslow.facts.knob import Knob
 from unslow.facts.model import Model
@@ -94,16 +95,16 @@ def test_what_others_did_is_shown_before_it_is_asked_for(tmp_path):
     journal, system = str(tmp_path / "j"), LiveSystem()
     done = performed(system, ready(script, b"old\n", b"new\n"), journal)
     assert (done.outcome, script.read_bytes()) == ("changed", b"new\n")
-    shown = would_undo(system, UndoSpec(journal=journal))
+    shown = would_undo(system, UndoRequest(journal=journal))
     assert "-new\n+old" in shown.files[0].diff
     assert shown.foreign == ()
     script.write_bytes(b"new\ntheirs\n")
-    assert "+theirs" in would_undo(system, UndoSpec(journal=journal)).foreign[0].diff
+    assert "+theirs" in would_undo(system, UndoRequest(journal=journal)).foreign[0].diff
     with pytest.raises(UserError, match="somebody else"):
-        undone(system, UndoSpec(journal=journal))
-    assert undone(system, UndoSpec(journal=journal, force=True)).outcome == "undone"
+        undone(system, UndoRequest(journal=journal))
+    assert undone(system, UndoRequest(journal=journal, force=True)).outcome == "undone"
     assert script.read_bytes() == b"old\n"
-    assert undone(system, UndoSpec(journal=journal, change=done.change)).outcome == "nothing"
+    assert undone(system, UndoRequest(journal=journal, change=done.change)).outcome == "nothing"
 
 
 def test_what_may_not_be_changed_is_said_before_anybody_is_asked(tmp_path):

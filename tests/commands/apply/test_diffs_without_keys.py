@@ -3,7 +3,8 @@ import pytest
 from unslow.act.changes import Changes, Edit, Planned
 from unslow.act.disk import Disk
 from unslow.act.ollama import Ollama
-from unslow.commands.apply.changes import UndoSpec, journals_at, shown_diff, would_undo
+from unslow.commands.apply.changes import journals_at, shown_diff, would_undo
+from unslow.commands.undo import UndoRequest
 from unslow.look.system.live import LiveSystem
 
 
@@ -64,6 +65,6 @@ def test_undo_shows_no_key(tmp_path):
     edit = Edit(str(script), script.read_bytes(), script.read_bytes().replace(b"-c 1", b"-c 2"))
     with journals.locked():
         changes.apply(Planned("shorter", (edit,), (), ()), system.now(), "0")
-    (file,) = would_undo(system, UndoSpec(journal=str(tmp_path / "j"))).files
+    (file,) = would_undo(system, UndoRequest(journal=str(tmp_path / "j"))).files
     assert "+server --api_key KEY -c 1" in file.diff
     assert "secret" not in file.diff

@@ -9,8 +9,9 @@ from doubles import FakeSystem
 from unslow.act.changes import Edit, Planned
 from unslow.act.disk import Disk
 from unslow.act.journal import ModelStep
-from unslow.commands.apply.changes import UndoSpec, check_in_force, journals_at, process_of, undone
+from unslow.commands.apply.changes import check_in_force, journals_at, process_of, undone
 from unslow.commands.apply.prepare import Prepared, performed
+from unslow.commands.undo import UndoRequest
 from unslow.facts.errors import UserError
 from unslow.look.system.live import LiveSystem
 from unslow.think.change import ApplyReport
@@ -38,7 +39,7 @@ def test_a_server_that_was_not_started_again_is_told(tmp_path, wording):
     wording(told.value.hint.replace(change, "CHANGE"), tells=(" && ".join(THEN), line))
     check(tmp_path, "7 1235")  # the same number, and another process
     check(tmp_path, "")
-    undone(LiveSystem(), UndoSpec(change, str(tmp_path / "j")))
+    undone(LiveSystem(), UndoRequest(change=change, journal=str(tmp_path / "j")))
     check(tmp_path, "7 1234")
 
 

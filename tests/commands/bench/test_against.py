@@ -4,7 +4,7 @@ from doubles import Quiet
 from simulated_server import SimulatedServer
 
 from unslow.commands.bench.bencher import QUICK, Bencher
-from unslow.commands.bench.measurement import ROUNDS, _asked_in_turns
+from unslow.commands.bench.measurement import ROUNDS, _ask_in_turns
 from unslow.facts.snapshot import Subject
 from unslow.look.requests import Target
 
@@ -16,7 +16,7 @@ def bencher_of(port: int, system: SimulatedServer) -> Bencher:
 def test_who_goes_first_changes_with_every_round():
     system = SimulatedServer()
     both = [bencher_of(1, system), bencher_of(2, system)]
-    assert _asked_in_turns(both, QUICK, Quiet()) == ""
+    assert _ask_in_turns(both, QUICK, Quiet()) == ""
     firsts = [
         min(both, key=lambda one: next(d.started_s + one.began_s for d in one.passes if d.round == number))
         for number in range(1, ROUNDS + 1)
@@ -27,6 +27,6 @@ def test_who_goes_first_changes_with_every_round():
 
 def test_a_server_that_is_gone_is_left_alone(wording):
     good, gone = bencher_of(1, SimulatedServer()), bencher_of(2, SimulatedServer(is_up=lambda now: now < 1))
-    wording(_asked_in_turns([good, gone], QUICK, Quiet()), tells="http://127.0.0.1:2")
+    wording(_ask_in_turns([good, gone], QUICK, Quiet()), tells="http://127.0.0.1:2")
     assert len(gone.failures) == 3
     assert good.passes

@@ -9,7 +9,7 @@ import pytest
 from doubles import Quiet
 from simulated_server import SimulatedServer
 
-from unslow.commands.bench.bencher import QUICK, SETTLE, STANDARD, Bencher, requests_of, run_protocol
+from unslow.commands.bench.bencher import QUICK, SETTLE, STANDARD, Bencher, requests_for, run_protocol
 from unslow.facts.snapshot import Subject
 from unslow.look.bench.prompts import PROMPTS
 from unslow.look.requests import Target
@@ -53,8 +53,8 @@ def test_what_a_request_left_to_save_is_saved_before_the_next():
 def test_as_many_requests_as_were_announced():
     bencher = bencher_of(Listening())
     run_protocol(bencher, QUICK)
-    assert len(bencher.passes) == requests_of(bencher, QUICK) == 21
-    assert requests_of(bencher_of(Listening(), "vLLM"), QUICK) == 11
+    assert len(bencher.passes) == requests_for(QUICK, "llama.cpp") == 21
+    assert requests_for(QUICK, "vLLM") == 11
 
 
 def test_a_server_that_fails_again_and_again_is_left_alone(wording):

@@ -7,17 +7,16 @@ from bench_cases import answered, bench
 from doubles import Quiet
 from simulated_server import SimulatedServer
 
+from unslow.commands.bench import BenchRequest
 from unslow.commands.bench.measurement import Ledger, Record
-from unslow.commands.bench.request import AskedSweep, BenchSpec
 from unslow.commands.diagnose.request import Discretion
 from unslow.facts.bench import DECODE, Pass
 from unslow.facts.machine import Machine
 from unslow.facts.snapshot import Case
 from unslow.look.history import FILE_NAME, History, default_history
 from unslow.think.speed.calibration import mark_of
-from unslow.think.stats.requirements import parse_requirement
 
-LAST = BenchSpec(require=(parse_requirement("decode >= 0.7 * last"),))
+LAST = BenchRequest(require=("decode >= 0.7 * last",))
 
 
 @pytest.fixture(autouse=True)
@@ -26,7 +25,7 @@ def data(tmp_path, monkeypatch):
     return tmp_path
 
 
-def record(request: BenchSpec, passes: list[Pass], history: History | None = None) -> Record:
+def record(request: BenchRequest, passes: list[Pass], history: History | None = None) -> Record:
     ledger = Ledger(Case(), passes, [])
     return Record(SimulatedServer(), request, lambda: ledger, Quiet(), Discretion(()), history)
 
@@ -50,5 +49,5 @@ def test_a_gate_on_the_last_one_does_not_take_one_that_broke_off():
 def test_the_requests_of_a_long_sweep_make_no_figures():
     dice = random.Random(1)
     passes = [answered(n, case="minutes", server_decode_s=dice.uniform(1, 2)) for n in range(1, 3000)]
-    found = record(BenchSpec(sweeps=(AskedSweep("minutes", (600.0,)),)), passes).finished()
+    found = record(BenchRequest(sweep=("minutes=600",)), passes).finished()
     assert (found.figures, found.samples, len(found.passes)) == ({}, {}, 2999)

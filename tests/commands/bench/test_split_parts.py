@@ -7,7 +7,7 @@ import pytest
 from doubles import FakeSystem, Quiet
 
 from unslow.commands.bench.bencher import Bencher
-from unslow.commands.bench.parts import measured_rounds, split_parts
+from unslow.commands.bench.parts import measure_rounds, split_parts
 from unslow.commands.bench.sweeps import Limits
 from unslow.facts.bench import Pass
 from unslow.facts.model import Model
@@ -94,15 +94,15 @@ def test_its_requests_are_no_repeats_of_the_protocol():
 
 
 def test_the_depth_is_that_of_the_tokens_after_the_first():
-    found = measured_rounds(bencher(PacedServer()), Limits(tokens=64, repeats=3, seconds=1000))
-    assert found.depth == 18 + 31
-    assert len(found.rounds) == 3
+    rounds, depth = measure_rounds(bencher(PacedServer()), Limits(tokens=64, repeats=3, seconds=1000))
+    assert depth == 18 + 31
+    assert len(rounds) == 3
 
 
 def test_a_slow_server_is_asked_for_fewer_tokens_and_stops_when_the_time_is_over():
     one = bencher(PacedServer())
-    found = measured_rounds(one, Limits(tokens=128, repeats=9, seconds=1))
-    assert len(found.rounds) == 3
+    rounds, _ = measure_rounds(one, Limits(tokens=128, repeats=9, seconds=1))
+    assert len(rounds) == 3
     assert {done.asked_tokens for done in one.passes if isinstance(done, Pass)} == {16}
 
 

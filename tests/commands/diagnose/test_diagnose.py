@@ -3,8 +3,9 @@
 import pytest
 from doubles import FakeSystem, Quiet
 
-from unslow.commands.diagnose.look import Door, look_here
-from unslow.commands.diagnose.request import DiagnoseSpec, Manners
+from unslow.commands._diagnosis_options import Looking
+from unslow.commands.diagnose.look import look_at
+from unslow.commands.diagnose.visit import Measuring
 from unslow.facts.errors import UserError
 from unslow.facts.values import Absence
 from unslow.look.system import LookError
@@ -21,17 +22,15 @@ class LockedProc(FakeSystem):
 
 def test_without_proc_nobody_can_say_that_nothing_runs():
     with pytest.raises(UserError, match="permission denied") as caught:
-        look_here(Door(LockedProc()), None, DiagnoseSpec(manners=Manners(passive=True)), Quiet())
+        look_at(Measuring(LockedProc(), Looking(passive=True), Quiet()), None)
     assert "URL" in caught.value.hint
 
 
 def test_passive_with_nothing_running():
     with pytest.raises(UserError, match="no running runtime"):
-        look_here(
-            Door(FakeSystem(folders={"/proc": ["1"]})), None, DiagnoseSpec(manners=Manners(passive=True)), Quiet()
-        )
+        look_at(Measuring(FakeSystem(folders={"/proc": ["1"]}), Looking(passive=True), Quiet()), None)
 
 
 def test_a_process_that_is_no_server():
     with pytest.raises(UserError, match="process 7"):
-        look_here(Door(FakeSystem(folders={"/proc": ["1"]})), None, DiagnoseSpec("7", Manners(passive=True)), Quiet())
+        look_at(Measuring(FakeSystem(folders={"/proc": ["1"]}), Looking(target="7", passive=True), Quiet()), None)

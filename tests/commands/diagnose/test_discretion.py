@@ -5,10 +5,12 @@ import json
 import pytest
 from doubles import FakeSystem, Quiet
 
+from unslow.commands._diagnosis_options import Looking
 from unslow.commands._fix_commands import spelled
-from unslow.commands.diagnose.look import Door, look_afar, look_here
-from unslow.commands.diagnose.request import DiagnoseSpec, Discretion, Manners, userinfo
+from unslow.commands.diagnose.look import look_at
+from unslow.commands.diagnose.request import Discretion, userinfo
 from unslow.commands.diagnose.target import check_url, collect
+from unslow.commands.diagnose.visit import Measuring
 from unslow.facts.errors import UserError
 from unslow.facts.masking import masked
 from unslow.facts.runtime import Runtime
@@ -79,7 +81,7 @@ def process(command: str, environment: str = "") -> FakeSystem:
 def test_a_key_that_a_server_was_started_with(command, environment):
     progress = Quiet()
     system = process(command, environment)
-    snapshot = look_here(Door(system), None, DiagnoseSpec(manners=Manners(passive=False)), progress).snapshot
+    snapshot = look_at(Measuring(system, Looking(), progress), None).snapshot
     assert snapshot.subjects[0].run.decode_tokens_per_s.need() > 0
     assert KEY not in everything(snapshot, progress)
 
@@ -112,8 +114,8 @@ def test_keys_in_the_table_of_processes(name, command, environment, tmp_path):
 
 def test_a_key_that_the_user_gave_for_a_server_elsewhere():
     progress = Quiet()
-    request = DiagnoseSpec(FAR, Manners(api_key=KEY))
-    snapshot = look_afar(Door(FakeSystem(**server(FAR))), FAR, request, progress).snapshot
+    request = Looking(target=FAR, api_key=KEY)
+    snapshot = look_at(Measuring(FakeSystem(**server(FAR)), request, progress), FAR).snapshot
     assert snapshot.subjects[0].run.decode_tokens_per_s.need() > 0
     assert KEY not in everything(snapshot, progress)
 
@@ -123,15 +125,15 @@ def test_a_key_that_the_user_gave_for_a_server_elsewhere():
 )
 def test_an_error_in_the_middle(stream):
     progress = Quiet()
-    request = DiagnoseSpec(FAR, Manners(api_key=KEY))
-    seen = look_afar(Door(FakeSystem(**server(FAR, stream))), FAR, request, progress).snapshot
+    request = Looking(target=FAR, api_key=KEY)
+    seen = look_at(Measuring(FakeSystem(**server(FAR, stream)), request, progress), FAR).snapshot
     assert KEY not in everything(seen, progress)
 
 
 def test_a_server_that_refuses_with_the_key_in_its_answer():
     refusing = {f"GET {FAR}{path}": LookError(f"{FAR} broke off after {KEY}") for path in ANSWERS}
     with pytest.raises(UserError) as caught:
-        look_afar(Door(FakeSystem(**server(FAR, **refusing))), FAR, DiagnoseSpec(FAR, Manners(api_key=KEY)), Quiet())
+        look_at(Measuring(FakeSystem(**server(FAR, **refusing)), Looking(target=FAR, api_key=KEY), Quiet()), FAR)
     assert KEY not in caught.value.message + caught.value.hint
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from unslow.commands.diagnose.request import Manners, caution, pushes_out, refusal, version_of
+from unslow.commands.diagnose.request import caution, pushes_out, refusal, version_of
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import Unknown, reported
@@ -12,14 +12,14 @@ def runtime(name: str, **facts) -> Runtime:
 
 
 def test_a_busy_vllm_is_only_observed():
-    busy = refusal(Subject(runtime=runtime("vLLM", running_requests=2)), Manners())
+    busy = refusal(Subject(runtime=runtime("vLLM", running_requests=2)))
     assert busy
     assert "busy with 2 requests" in busy.why
 
 
 def test_a_server_that_can_not_say_whether_it_is_busy_is_measured_with_a_word_of_care():
     silent = runtime("LM Studio", busy_slots=Unknown("not told"))
-    assert refusal(Subject(runtime=silent), Manners()) is None
+    assert refusal(Subject(runtime=silent)) is None
     assert "busy" in caution(silent)
     assert caution(runtime("vLLM", running_requests=0)) == ""
 

@@ -8,7 +8,7 @@ import pytest
 from doubles import FakeSystem, Quiet
 from measured_alone import measured_subject
 
-from unslow.commands.diagnose.request import Manners
+from unslow.commands._diagnosis_options import Looking
 from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
@@ -34,7 +34,7 @@ def system(slots=({"id": 0, "id_task": 5}, {"id": 1})) -> FakeSystem:
 
 def test_an_idle_server_is_told_first_and_measured_on_an_unused_slot():
     door, progress = system(), Quiet()
-    run = measured_subject(door, subject(), Manners(), progress).run
+    run = measured_subject(door, subject(), Looking(), progress).run
     assert isinstance(run.decode_tokens_per_s, Known)
     assert "sending" in progress.said[0]
     assert all(body["id_slot"] == 1 for path, body in door.sent if path.startswith("STREAM"))
@@ -43,11 +43,11 @@ def test_an_idle_server_is_told_first_and_measured_on_an_unused_slot():
 @pytest.mark.parametrize(
     ("changes", "manners", "why"),
     [
-        ({}, Manners(passive=True), "passive"),
-        ({"busy_slots": 2}, Manners(), "busy with 2 requests"),
-        ({"state": "loading"}, Manners(), "loading"),
-        ({"url": Unknown("none")}, Manners(), "address"),
-        ({"busy_slots": Unknown("no /slots")}, Manners(), "whether it is busy"),
+        ({}, Looking(passive=True), "passive"),
+        ({"busy_slots": 2}, Looking(), "busy with 2 requests"),
+        ({"state": "loading"}, Looking(), "loading"),
+        ({"url": Unknown("none")}, Looking(), "address"),
+        ({"busy_slots": Unknown("no /slots")}, Looking(), "whether it is busy"),
     ],
 )
 def test_otherwise_nothing_is_sent(changes, manners, why):
@@ -61,14 +61,14 @@ def test_otherwise_nothing_is_sent(changes, manners, why):
 
 def test_a_conversation_is_not_pushed_out_unless_the_user_says_so():
     full = system(slots=[{"id": 0, "id_task": 5}])
-    assert isinstance(measured_subject(full, subject(), Manners(), Quiet()).run.decode_tokens_per_s, Unknown)
-    assert isinstance(measured_subject(full, subject(), Manners(evict=True), Quiet()).run.decode_tokens_per_s, Known)
+    assert isinstance(measured_subject(full, subject(), Looking(), Quiet()).run.decode_tokens_per_s, Unknown)
+    assert isinstance(measured_subject(full, subject(), Looking(evict=True), Quiet()).run.decode_tokens_per_s, Known)
 
 
 def test_other_runtimes_are_not_measured_where_it_could_cost_somebody_a_cache():
     door, progress = system(), Quiet()
     studio = subject(name="LM Studio", busy_slots=Unknown("not told"))
-    run = measured_subject(door, studio, Manners(), progress).run
+    run = measured_subject(door, studio, Looking(), progress).run
     assert "--evict" in run.decode_tokens_per_s.how_to_get
     assert door.sent == []
 
@@ -88,7 +88,7 @@ def test_ollama_is_asked_for_the_model_and_context_that_are_loaded():
     loaded = subject(name="Ollama", version="0.33.0", context_per_slot=8192)
     loaded = msgspec.structs.replace(loaded, model=Model(name=reported("m:8b", "x")))
     progress = Quiet()
-    run = measured_subject(door, loaded, Manners(), progress).run
+    run = measured_subject(door, loaded, Looking(), progress).run
     assert run.decode_tokens_per_s.need() == pytest.approx(64)
     body = next(body for path, body in door.sent if path.startswith("STREAM"))
     assert (body["model"], body["options"]["num_ctx"]) == ("m:8b", 8192)
@@ -102,7 +102,7 @@ def test_a_busy_vllm_is_watched_by_its_counters():
             return Answer(200, next(answers).encode())
 
     busy = subject(name="vLLM", busy_slots=Unknown("none"), running_requests=1)
-    run = measured_subject(Counting(), busy, Manners(), Quiet()).run
+    run = measured_subject(Counting(), busy, Looking(), Quiet()).run
     assert run.decode_tokens_per_s.need() == pytest.approx(
         300
     )  # the stand-in's clock goes a tenth each time: for the look, and for the progress

@@ -10,18 +10,10 @@ import pytest
 from doubles import FakeSystem, Quiet
 from lab.replay import serve
 
+from unslow.commands._diagnosis_options import Looking
+from unslow.commands.diagnose import look
 from unslow.commands.diagnose.look import diagnose_target, stoppable
-from unslow.commands.diagnose.request import (
-    QUICK,
-    USUAL,
-    Course,
-    DiagnoseSpec,
-    Limits,
-    Manners,
-    Step,
-    limits_of,
-    notes_on,
-)
+from unslow.commands.diagnose.request import QUICK, USUAL, Course, Limits, Step, limits_of, notes_on
 from unslow.commands.diagnose.runtimes import subjects_at_url
 from unslow.commands.diagnose.target import read_stored
 from unslow.commands.diagnose.visit import Measuring, joined
@@ -52,7 +44,7 @@ class Remembering(Quiet):
 
 def measured_at(url: str, limits: Limits = BRIEF, progress: Quiet | None = None, **how):
     door = ClosingSystem()
-    measuring = Measuring(door, Manners(evict=True), progress or Quiet(), limits, door=door, **how)
+    measuring = Measuring(door, Looking(evict=True), progress or Quiet(), limits, door=door, **how)
     with stoppable(door):
         return measuring.measured(SEEN, subjects_at_url(door, url, ""))
 
@@ -96,7 +88,7 @@ def test_every_server_is_looked_at_once_before_any_is_looked_at_twice():
         subjects = [*subjects_at_url(door, one, ""), *subjects_at_url(door, two, "")[:1]]
         progress = Remembering()
         limits = BRIEF._replace(only=("speed", "routes"))
-        found = Measuring(door, Manners(evict=True), progress, limits, door=door).measured(SEEN, subjects)
+        found = Measuring(door, Looking(evict=True), progress, limits, door=door).measured(SEEN, subjects)
     assert {step.subject for step in found.course.steps[:2]} == {0, 1}
     assert {step.name for step in found.course.steps[:2]} == {"speed"}
     assert any(step.partition(": ")[2].startswith(one) for step in progress.steps), "which server is said too"
@@ -130,7 +122,7 @@ def test_being_stopped_twice_ends_all():
     with serve("llama_cpp", tokens_per_s=4000.0) as url:
         door = ClosingSystem()
         subjects = subjects_at_url(door, url, "")
-        measuring = Measuring(door, Manners(evict=True), Slow(), USUAL, door=door)
+        measuring = Measuring(door, Looking(evict=True), Slow(), USUAL, door=door)
         door._stops = 1
         interrupt()
         with stoppable(door), pytest.raises(KeyboardInterrupt):
@@ -160,7 +152,7 @@ def test_a_course_that_was_recorded_is_gone_again():
     course = Course((Step(0, "routes"), Step(9, "speed"), Step(0, "no such trial")), "enough", 3.0)
     with serve("llama_cpp", tokens_per_s=4000.0) as url:
         door = ClosingSystem()
-        measuring = Measuring(door, Manners(evict=True), Quiet(), recorded=course)
+        measuring = Measuring(door, Looking(evict=True), Quiet(), recorded=course)
         found = measuring.measured(SEEN, subjects_at_url(door, url, ""))
     run = found.subjects[0].run
     assert isinstance(run.routes, Known)
@@ -181,7 +173,7 @@ def test_a_server_that_somebody_begins_to_use_is_left_alone():
     facts = {"url": url, "state": "loaded", "busy_slots": 0}
     subject = Subject(runtime=Runtime(**{name: reported(value, "test") for name, value in facts.items()}))
     door, progress = Filling(), Remembering()
-    Measuring(door, Manners(), progress).measured(SEEN, [subject])
+    Measuring(door, Looking(), progress).measured(SEEN, [subject])
     assert not [path for path, _ in door.sent if path.startswith("STREAM")]
     assert any("only observed from now on: it is busy" in step for step in progress.steps)
 
@@ -195,12 +187,11 @@ def test_a_run_tells_of_what_it_was_made_for_and_forgets_nothing_else():
     assert (run.load_s, run.queue_s) == (before.load_s, before.queue_s)
 
 
-def test_a_whole_diagnosis_replays_to_the_same_report(tmp_path):
+def test_a_whole_diagnosis_replays_to_the_same_report(tmp_path, monkeypatch):
+    monkeypatch.setattr(look, "limits_of", lambda _: BRIEF)
     with serve("llama_cpp", tokens_per_s=4000.0) as url:
-        live = diagnose_target(
-            DiagnoseSpec(url, Manners(evict=True), goal=12.0, limits=BRIEF, record=str(tmp_path / "rec")), Quiet()
-        )
-    again = diagnose_target(DiagnoseSpec(str(tmp_path / "rec")), Quiet())
+        live = diagnose_target(Looking(target=url, evict=True, goal=12.0, record=str(tmp_path / "rec")), Quiet()).report
+    again = diagnose_target(Looking(target=str(tmp_path / "rec")), Quiet()).report
     assert msgspec.to_builtins(again.subjects) == msgspec.to_builtins(live.subjects)
     assert again.subjects[0].measured["decode_tokens_per_s"] > 0
     assert isinstance(read_stored(str(tmp_path / "rec")).subjects[0].run.completions, Known)
@@ -210,20 +201,20 @@ def test_a_whole_diagnosis_replays_to_the_same_report(tmp_path):
 def test_a_recording_of_something_else_is_a_user_error(tmp_path):
     (tmp_path / INDEX).write_text('{"question":"ask diagnosis","answer":{"course":3}}\n')
     with pytest.raises(UserError, match="does not fit"):
-        diagnose_target(DiagnoseSpec(str(tmp_path)), Quiet())
+        diagnose_target(Looking(target=str(tmp_path)), Quiet())
 
 
 def test_only_what_runs_can_be_recorded(tmp_path):
     (tmp_path / INDEX).write_text("")
     with pytest.raises(UserError, match="--record"):
-        diagnose_target(DiagnoseSpec(str(tmp_path), record=str(tmp_path / "again")), Quiet())
+        diagnose_target(Looking(target=str(tmp_path), record=str(tmp_path / "again")), Quiet())
 
 
 def test_limits_between_the_usual_ones():
-    assert limits_of(8.0) == QUICK._replace(seconds=8.0)
-    assert limits_of(60.0) == USUAL
-    assert limits_of(120.0).patience == 1.0
-    assert limits_of(600.0).patience > 1.0
+    assert limits_of(Looking(seconds=8.0)) == QUICK._replace(seconds=8.0)
+    assert limits_of(Looking(seconds=60.0)) == USUAL
+    assert limits_of(Looking(seconds=120.0)).patience == 1.0
+    assert limits_of(Looking(seconds=600.0)).patience > 1.0
 
 
 def test_a_diagnosis_that_had_enough_needs_no_note(wording):

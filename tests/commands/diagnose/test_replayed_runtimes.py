@@ -5,7 +5,8 @@ from doubles import Quiet
 from lab.replay import serve
 from measured_alone import measured_subject
 
-from unslow.commands.diagnose.request import QUICK, Manners
+from unslow.commands._diagnosis_options import Looking
+from unslow.commands.diagnose.request import QUICK
 from unslow.commands.diagnose.runtimes import subjects_at_url
 from unslow.facts.errors import UserError
 from unslow.look.system.live import LiveSystem
@@ -29,7 +30,7 @@ def test_it_is_known_by_its_url(replayed, name):
 def test_it_is_measured_in_its_own_words(replayed):
     with serve(replayed, tokens_per_s=FAST) as url:
         subject = subjects_at_url(LiveSystem(), url, "")[0]
-        run = measured_subject(LiveSystem(), subject, Manners(evict=True), Quiet(), SPEED).run
+        run = measured_subject(LiveSystem(), subject, Looking(evict=True), Quiet(), SPEED).run
     assert 100 < run.decode_tokens_per_s.need() < 40_000
     assert ("server" if replayed == "ollama" else "client clock") in run.decode_tokens_per_s.source
 
@@ -38,7 +39,7 @@ def test_a_busy_one_is_only_observed():
     progress = Quiet()
     with serve("sglang", tokens_per_s=FAST) as url:
         subject = subjects_at_url(LiveSystem(), url, "")[0]
-        run = measured_subject(LiveSystem(), subject, Manners(evict=True), progress, MOMENT).run
+        run = measured_subject(LiveSystem(), subject, Looking(evict=True), progress, MOMENT).run
     assert "busy with" in run.decode_tokens_per_s.why
     assert "only observed" in progress.said[0]
 
@@ -52,7 +53,7 @@ def test_a_key_opens_it_and_is_shown_nowhere(replayed):
         assert "canary" not in caught.value.message + caught.value.hint
         subjects = subjects_at_url(LiveSystem(), url, KEY)
         seen = [
-            measured_subject(LiveSystem(), s, Manners(evict=True, api_key=KEY), progress, SPEED) for s in subjects[:1]
+            measured_subject(LiveSystem(), s, Looking(evict=True, api_key=KEY), progress, SPEED) for s in subjects[:1]
         ]
     assert seen[0].runtime.state.need() == "loaded"
     assert KEY not in repr(seen) + "\n".join(progress.said)

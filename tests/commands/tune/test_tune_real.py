@@ -7,8 +7,8 @@ import msgspec
 import pytest
 from doubles import Quiet
 
-from unslow.commands.plan import PlanRequest
-from unslow.commands.tune.search import TuneSpec, tune
+from unslow.commands.tune import TuneRequest
+from unslow.commands.tune.search import tune
 from unslow.commands.verify.comparison import write_report
 from unslow.show.tune import render_tune
 from unslow.think.stats.tuning import TuneReport
@@ -22,9 +22,9 @@ pytestmark = [
 
 
 def test_it_finds_settings_that_start(tmp_path):
-    plan = PlanRequest(model=MODEL, context=1024, prompt=64, answer=16)
     progress = Quiet()
-    report = tune(TuneSpec(MODEL, plan, server=SERVER, seconds=25.0, yes=True), progress)
+    words = {"target": MODEL, "server": SERVER, "seconds": 25.0, "yes": True}
+    report = tune(TuneRequest.from_flags({**words, "context": 1024, "prompt": 64, "answer": 16}), progress)
     assert "No other server is touched" in progress.said[0]
     assert report.winner is not None
     assert report.trials[0].kind == "default"

@@ -5,7 +5,17 @@ import pytest
 from doubles import Quiet
 
 from unslow.commands._dispatch import parse_words
-from unslow.commands.tune.search import Source, TuneSpec, company, hand_of, own_variables, source_of, tune
+from unslow.commands.tune import TuneRequest
+from unslow.commands.tune.search import (
+    Source,
+    check_request,
+    company,
+    hand_of,
+    own_variables,
+    plan_request,
+    source_of,
+    tune,
+)
 from unslow.facts.errors import UserError
 from unslow.facts.machine import Cpu, Gpu, GpuProcess, Machine
 from unslow.facts.runtime import Runtime
@@ -24,8 +34,10 @@ def tiny(tmp_path_factory) -> str:
     return str(ModelCache(tmp_path_factory.mktemp("cache")).model("tiny"))
 
 
-def request(*words: str) -> TuneSpec:
-    return TuneSpec.of(parse_words(["tune", *words])[1])
+def request(*words: str) -> TuneRequest:
+    asked = parse_words(["tune", *words])[1]
+    check_request(asked)
+    return asked
 
 
 def plan(path: str = "", **others: object) -> PlanReport:
@@ -49,8 +61,9 @@ def written(tmp_path, report: PlanReport) -> str:
 
 def test_flags_mean_what_a_plan_makes_of_them():
     asked = request("model.gguf", "--prompt", "1k", "--answer", "64", "--seconds", "30", "--worst-perplexity", "1%")
-    assert (asked.plan.prompt, asked.plan.answer, asked.seconds) == (1024, 64, 30.0)
-    assert (asked.plan.model, asked.plan.worst_perplexity_increase, asked.is_plan) == ("model.gguf", 0.01, False)
+    plan = plan_request(asked)
+    assert (plan.prompt, plan.answer, asked.seconds) == (1024, 64, 30.0)
+    assert (plan.model, plan.worst_perplexity_increase, asked.is_plan) == ("model.gguf", 0.01, False)
     assert request("p.json", "--model", "m.gguf").model == "m.gguf"
 
 
@@ -72,7 +85,7 @@ def test_what_makes_no_sense_is_said(words, why):
 def test_a_plan_in_a_file_names_its_model(tmp_path, tiny):
     file = written(tmp_path, plan(tiny))
     source = source_of(SYSTEM, request(file))
-    assert source.path == tiny
+    assert source.found.source == tiny
     assert (source.work.prompt_tokens, source.work.answer_tokens) == (64, 32)
     other = source_of(SYSTEM, request(file, "--prompt", "100", "--kept", "50", "--answer", "16"))
     assert (other.work.prompt_tokens, other.work.kept_tokens, other.work.answer_tokens) == (100, 50, 16)
@@ -80,7 +93,7 @@ def test_a_plan_in_a_file_names_its_model(tmp_path, tiny):
 
 def test_a_plan_without_a_file_takes_the_one_that_is_named(tmp_path, tiny, wording):
     file = written(tmp_path, plan())
-    assert source_of(SYSTEM, request(file, "--model", tiny)).path == tiny
+    assert source_of(SYSTEM, request(file, "--model", tiny)).found.source == tiny
     with pytest.raises(UserError) as caught:
         source_of(SYSTEM, request(file))
     wording(str(caught.value))

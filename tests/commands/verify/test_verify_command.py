@@ -6,23 +6,21 @@ from lab.replay import serve
 
 from unslow import __version__
 from unslow.commands.bench.server import Place
-from unslow.commands.diagnose.request import Manners
 from unslow.commands.diagnose.runtimes import subjects_at_url
 from unslow.commands.diagnose.target import with_subjects
-from unslow.commands.verify import comparison
+from unslow.commands.verify import VerifyRequest, comparison
 from unslow.commands.verify import rounds as command_alone
-from unslow.commands.verify.comparison import Saved, VerifySpec, verify
+from unslow.commands.verify.comparison import verify
 from unslow.commands.verify.rounds import FEWEST_QUESTIONS
 from unslow.facts.errors import UserError
 from unslow.facts.machine import Memory
 from unslow.facts.snapshot import Snapshot
 from unslow.facts.values import measured
+from unslow.facts.verification import Side
 from unslow.look.system.live import LiveSystem
 from unslow.show.verify import render_side, render_verify
 from unslow.think.stats.verification import verify_status
 from unslow.think.stats.verification_report import VerifyReport
-
-MANNERS = Manners(evict=True)
 
 
 @pytest.fixture(autouse=True)
@@ -39,13 +37,13 @@ def _only_the_server_is_looked_at(monkeypatch):
     )
 
 
-def request(**others: object) -> VerifySpec:
-    return VerifySpec(**{"prompt": 20, "answer": 8, "seconds": 1.0, "manners": MANNERS, "model": "qwen3", **others})
+def request(**others: object) -> VerifyRequest:
+    return VerifyRequest(**{"prompt": 20, "answer": 8, "seconds": 1.0, "evict": True, "model": "qwen3", **others})
 
 
 def test_two_servers_that_run():
     with serve("ollama", tokens_per_s=80.0) as before, serve("ollama", tokens_per_s=4000.0) as after:
-        report = verify(request(before=before, after=after, answers=False), Quiet())
+        report = verify(request(before=before, after=after, no_answers=True), Quiet())
     assert isinstance(report, VerifyReport)
     assert report.way == "in_turns"
     assert report.figures[1].verdict == "faster"  # by the server's own clock, which no busy machine disturbs
@@ -64,16 +62,16 @@ def test_one_now_and_one_later(tmp_path, wording):
     path = str(tmp_path / "before.json")
     with serve("ollama", tokens_per_s=4000.0) as url:
         saved = verify(request(after=url, save=path), Quiet())
-    assert isinstance(saved, Saved)
-    assert FEWEST_QUESTIONS <= len(saved.side.answers) == len(saved.side.again)
-    wording(saved.side.not_scored)
-    shown = render_side(saved.side, "terminal", path, width=400, color=False)
+    assert isinstance(saved, Side)
+    assert FEWEST_QUESTIONS <= len(saved.answers) == len(saved.again)
+    wording(saved.not_scored)
+    shown = render_side(saved, "terminal", path, width=400, color=False)
     assert f"unslow verify --against {path}" in shown
     with serve("ollama", tokens_per_s=80.0) as url:
-        report = verify(request(after=url, against=path, answers=False), Quiet())
+        report = verify(request(after=url, against=path, no_answers=True), Quiet())
         assert isinstance(report, VerifyReport)
         assert (report.way, report.figures[1].verdict) == ("apart", "slower")
-        assert saved.side.host_bytes_per_s[0] == 1e10
+        assert saved.host_bytes_per_s[0] == 1e10
         assert any("drift is not excluded" in note for note in report.notes)
         with pytest.raises(UserError, match="another request"):
             verify(request(after=url, against=path, prompt=77), Quiet())

@@ -9,7 +9,8 @@ import pytest
 from doubles import Quiet
 from real_llama_server import NEEDED, SERVER
 
-from unslow.commands.verify.comparison import VerifySpec, verify
+from unslow.commands.verify import VerifyRequest
+from unslow.commands.verify.comparison import verify
 from unslow.think.stats.verification import verify_status
 from unslow.think.stats.verification_report import VerifyReport
 
@@ -20,7 +21,7 @@ pytestmark = [*NEEDED, pytest.mark.skipif(not MODEL, reason="UNSLOW_LLAMA_MODEL 
 def verified(before: str, after: str, **others: object) -> VerifyReport:
     line = f"{SERVER} -m {MODEL} -c 2048"
     wanted = {"before": f"{line} {before}", "after": f"{line} {after}", "answer": 32, "seconds": 60.0, **others}
-    report = verify(VerifySpec(**wanted), Quiet())
+    report = verify(VerifyRequest(**wanted), Quiet())
     assert isinstance(report, VerifyReport)
     return report
 

@@ -4,7 +4,8 @@ import msgspec
 import pytest
 
 from unslow.commands._dispatch import parse_words
-from unslow.commands.verify.comparison import VerifySpec, both_lines, its_server, read_plan
+from unslow.commands.verify import VerifyRequest
+from unslow.commands.verify.comparison import _allowed_rise, _work, both_lines, its_server, read_plan, resolve_request
 from unslow.facts.errors import UserError
 from unslow.facts.verification import Work
 from unslow.think.plan.report import GoalShown, OptionShown, PlanReport, QualityShown
@@ -12,14 +13,14 @@ from unslow.think.plan.report import GoalShown, OptionShown, PlanReport, Quality
 URLS = ("--before", "http://127.0.0.1:1", "--after", "http://127.0.0.1:2")
 
 
-def asked(*words: str) -> VerifySpec:
-    return VerifySpec.of(parse_words(["verify", *words])[1])
+def asked(*words: str) -> VerifyRequest:
+    return resolve_request(parse_words(["verify", *words])[1])
 
 
 def test_two_servers():
     request = asked(*URLS, "--prompt", "900", "--no-answers")
-    assert (request.before, request.after, request.answers) == ("http://127.0.0.1:1", "http://127.0.0.1:2", False)
-    assert request.work(Work()) == Work(prompt_tokens=900)
+    assert (request.before, request.after, request.no_answers) == ("http://127.0.0.1:1", "http://127.0.0.1:2", True)
+    assert _work(request, Work()) == Work(prompt_tokens=900)
     assert asked("--before", "a", "b").after == "b"
 
 
@@ -76,8 +77,8 @@ def test_a_plan_names_both_lines_and_the_request(tmp_path):
     planned = read_plan(plan_file(tmp_path), None)
     assert both_lines(planned, "", "") == ("llama-server -m model.gguf", "llama-server -m model.gguf -t 8")
     assert planned.work == Work(prompt_tokens=300, answer_tokens=64)
-    assert asked("--plan", "x").allowed(planned.floor) == 0.01
-    assert asked("--plan", "x", "--allow", "0.2").allowed(planned.floor) == 0.2
+    assert _allowed_rise(asked("--plan", "x"), planned) == 0.01
+    assert _allowed_rise(asked("--plan", "x", "--allow", "0.2"), planned) == 0.2
 
 
 def test_a_plan_without_a_line_asks_for_one(tmp_path, wording):

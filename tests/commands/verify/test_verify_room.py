@@ -7,9 +7,8 @@ from doubles import Quiet
 
 from unslow.catalog.architectures import made_up_shapes
 from unslow.commands.bench.server import Place
-from unslow.commands.diagnose.request import Manners
-from unslow.commands.verify import comparison
-from unslow.commands.verify.comparison import VerifySpec, check_room, context_of_command, verify
+from unslow.commands.verify import VerifyRequest, comparison
+from unslow.commands.verify.comparison import check_room, context_of_command, verify
 from unslow.commands.verify.rounds import MeasuredServer
 from unslow.facts.errors import UserError
 from unslow.facts.runtime import Runtime
@@ -66,18 +65,18 @@ def test_it_is_told_before_anything_is_started(monkeypatch, wording):
     monkeypatch.setattr(comparison, "place_of", lambda *_: HERE)
     lines = {"before": "llama-server -m x.gguf -c 8192", "after": "llama-server -m x.gguf -c 2048 -fa on"}
     with pytest.raises(UserError) as told:
-        verify(VerifySpec(**lines, prompt=3000, kept=1000, answer=64), Quiet())
+        verify(VerifyRequest(**lines, prompt=3000, kept=1000, answer=64), Quiet())
     wording(told.value.message, tells=("1,000", "3,000", "64"))
     assert "--prompt" in told.value.hint
     with pytest.raises(UserError, match="do not fit"):
-        verify(VerifySpec(after=lines["after"], save="unused.json", prompt=3000), Quiet())
+        verify(VerifyRequest(after=lines["after"], save="unused.json", prompt=3000), Quiet())
 
 
 def test_the_context_of_a_server_that_runs():
     runtime = Runtime(url=reported("http://127.0.0.1:1", "x"), context_per_slot=reported(1024, "x"))
     place = Place(LIVE, Snapshot(unslow_version="1", taken_at="", subjects=(Subject(runtime=runtime),)))
-    party = MeasuredServer("http://127.0.0.1:1", place, Manners())
+    party = MeasuredServer("http://127.0.0.1:1", place)
     check_room(party, place, Work(prompt_tokens=896, answer_tokens=128))
     with pytest.raises(UserError, match="has a context of 1,024"):
         check_room(party, place, Work(prompt_tokens=897, answer_tokens=128))
-    check_room(MeasuredServer("http://127.0.0.1:1", HERE, Manners()), HERE, Work(prompt_tokens=10**6))
+    check_room(MeasuredServer("http://127.0.0.1:1", HERE), HERE, Work(prompt_tokens=10**6))

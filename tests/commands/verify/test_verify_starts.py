@@ -7,9 +7,8 @@ import pytest
 from doubles import Quiet
 
 from unslow.commands.bench.server import Place
-from unslow.commands.diagnose.request import Manners
-from unslow.commands.verify import comparison, rounds
-from unslow.commands.verify.comparison import VerifySpec, verify
+from unslow.commands.verify import VerifyRequest, comparison, rounds
+from unslow.commands.verify.comparison import verify
 from unslow.commands.verify.rounds import MeasuredServer
 from unslow.facts.errors import UserError
 from unslow.facts.snapshot import Snapshot
@@ -51,7 +50,7 @@ def program(tmp_path, monkeypatch):
 
 def test_one_that_does_not_start_again_keeps_what_was_measured(program):
     lines = {"before": program("a"), "after": f"{program('b')} --threads 2"}  # so often it starts
-    report = verify(VerifySpec(**lines, prompt=20, answer=16, seconds=60.0, answers=False), Quiet())
+    report = verify(VerifyRequest(**lines, prompt=20, answer=16, seconds=60.0, no_answers=True), Quiet())
     assert isinstance(report, VerifyReport)
     assert (report.verdict, verify_status(report)) == ("broken", 1)
     assert report.figures[0].rounds == 2
@@ -64,7 +63,7 @@ def test_one_that_does_not_start_again_keeps_what_was_measured(program):
 
 def test_a_later_start_is_not_waited_for_as_long_as_the_first(program, monkeypatch):
     monkeypatch.setattr(rounds, "_PATIENT_S", 0.2)
-    one = MeasuredServer(f"{program('a')} --threads 1 --mlock", HERE, Manners())
+    one = MeasuredServer(f"{program('a')} --threads 1 --mlock", HERE)
     with one.opened(Quiet()):
         pass
     assert len(one.starts_s) == 1

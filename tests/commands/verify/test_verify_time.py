@@ -12,7 +12,6 @@ from unslow.catalog.quality import sample_openings
 from unslow.commands._output import Progress
 from unslow.commands.bench.bencher import Bencher
 from unslow.commands.bench.server import Place
-from unslow.commands.diagnose.request import Manners
 from unslow.commands.verify.rounds import (
     FEWEST_PLACES,
     FEWEST_QUESTIONS,
@@ -44,7 +43,7 @@ class Starting(MeasuredServer):
 
     def __init__(self, port: int, server: AnsweringServer, start_s: float, starts: int = 1000) -> None:
         place = Place(server, Snapshot(unslow_version=__version__, taken_at=""))
-        super().__init__(f"http://127.0.0.1:{port}", place, Manners())
+        super().__init__(f"http://127.0.0.1:{port}", place)
         self.server, self.start_s, self.left = server, start_s, starts
 
     @contextmanager

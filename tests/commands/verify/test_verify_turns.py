@@ -12,7 +12,6 @@ from unslow import __version__
 from unslow.commands._output import Progress
 from unslow.commands.bench.bencher import Bencher
 from unslow.commands.bench.server import Place
-from unslow.commands.diagnose.request import Manners
 from unslow.commands.verify.rounds import (
     FEWEST_TOKENS,
     MOST_EACH,
@@ -45,7 +44,7 @@ class Simulated(MeasuredServer):
 
     def __init__(self, port: int, system: AnsweringServer) -> None:
         place = Place(system, Snapshot(unslow_version=__version__, taken_at=""))
-        super().__init__(f"http://127.0.0.1:{port}", place, Manners())
+        super().__init__(f"http://127.0.0.1:{port}", place)
         self.system, self.opened_times = system, 0
 
     @contextmanager

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from unslow.commands.diagnose.request import DiagnoseSpec, Manners
+from unslow.commands._diagnosis_options import Looking
 from unslow.page.server.guard import ServerIdentity, Ticket
 from unslow.page.server.serve import listening, owner_of, server_of
 from unslow.page.server.state import ServeOptions, ServerState
@@ -73,7 +73,7 @@ class Page:
 @contextmanager
 def serving(target: str | None = SLOW, *, passive: bool = False, **wanted: Any) -> Iterator[Page]:
     """A server that shows a target."""
-    desk = ServerState(ServeOptions(DiagnoseSpec(target=target, manners=Manners(passive=passive)), **wanted))
+    desk = ServerState(ServeOptions(Looking(target=target, passive=passive), **wanted))
     with listening(0) as listener:
         own, ticket = owner_of(listener), Ticket()
         desk.begin()

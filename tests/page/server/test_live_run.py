@@ -6,14 +6,13 @@ import pytest
 from lab.replay import serve
 from tests.bench_cases import answered, bench, failed
 
-from unslow.commands.bench.bencher import QUICK
-from unslow.commands.bench.request import AskedSweep
-from unslow.commands.bench.request import BenchSpec as BenchRequest
-from unslow.commands.diagnose.request import DiagnoseSpec, Limits, Manners
+from unslow.commands._diagnosis_options import Looking
+from unslow.commands.bench import BenchRequest
+from unslow.commands.diagnose import look
+from unslow.commands.diagnose.request import Limits
 from unslow.page.server.live_run import MOST_EVENTS, Event, Events, LiveRun, live_words
-from unslow.think.judge.next_measurement import SPEED
 
-BRIEF = Limits(8.0, 0.3, 0.5, only=(SPEED,))
+BRIEF = Limits(8.0, 0.3, 0.5)
 LONG_S = 30.0
 
 
@@ -35,9 +34,10 @@ def followed(run: LiveRun) -> list[Event]:
     return told
 
 
-def test_a_diagnosis_tells_what_it_does_and_ends_with_a_view():
+def test_a_diagnosis_tells_what_it_does_and_ends_with_a_view(monkeypatch):
+    monkeypatch.setattr(look, "limits_of", lambda _: BRIEF)
     with serve("llama_cpp", tokens_per_s=200.0) as url:
-        run = LiveRun("diagnose", DiagnoseSpec(target=url, limits=BRIEF)).start()
+        run = LiveRun("diagnose", Looking(target=url)).start()
         told = followed(run)
     assert run.state == "done", run.error or run.bug
     assert [event.number for event in told] == sorted({event.number for event in told})
@@ -55,7 +55,7 @@ def test_a_diagnosis_tells_what_it_does_and_ends_with_a_view():
 
 def test_a_benchmark_that_is_stopped_keeps_what_it_has():
     with serve("llama_cpp", tokens_per_s=60.0) as url:
-        run = LiveRun("bench", BenchRequest(target=url, protocol=QUICK._replace(tokens=64))).start()
+        run = LiveRun("bench", BenchRequest(target=url, quick=True, tokens=64)).start()
         end = time.monotonic() + LONG_S
         while time.monotonic() < end and not any(event.answer for event in run.events()):
             time.sleep(0.02)
@@ -73,7 +73,7 @@ def test_a_benchmark_that_is_stopped_keeps_what_it_has():
 @pytest.mark.real
 def test_users_at_once_are_stopped_in_the_middle_of_their_answers():
     with serve("llama_cpp", tokens_per_s=20.0) as url:
-        asked = BenchRequest(target=url, sweeps=(AskedSweep("users", (4,)),), manners=Manners(evict=True))
+        asked = BenchRequest(target=url, sweep=("users=4",), evict=True)
         run = LiveRun("bench", asked).start()
         time.sleep(6.0)
         run.stop()
@@ -97,7 +97,7 @@ def test_what_the_user_asked_wrongly_is_told():
 
 def test_a_run_takes_the_request_of_its_kind():
     with pytest.raises(TypeError):
-        LiveRun("bench", DiagnoseSpec())
+        LiveRun("bench", Looking())
     with pytest.raises(TypeError):
         LiveRun("diagnose", BenchRequest())
 

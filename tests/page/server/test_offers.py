@@ -2,7 +2,7 @@
 
 import pytest
 
-from unslow.commands.diagnose.request import QUICK, USUAL, DiagnoseSpec, Manners
+from unslow.commands._diagnosis_options import Looking
 from unslow.facts.machine import Machine
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Snapshot, Subject
@@ -17,9 +17,9 @@ def subject(**facts):
     return Subject(runtime=Runtime(**{name: reported(value, "test") for name, value in known.items()}))
 
 
-def told(one, kind, limits=USUAL, **manners):
+def told(one, kind, **request):
     seen = Snapshot(unslow_version="0", taken_at="", machine=Machine(), subjects=(one,) if one else ())
-    return offered(seen, one, DiagnoseSpec(manners=Manners(**manners), limits=limits), kind)
+    return offered(seen, one, Looking(**request), kind)
 
 
 @pytest.mark.parametrize("kind", LABELS)
@@ -38,7 +38,7 @@ def test_the_numbers_are_those_of_the_protocol_within_its_context(wording):
 
 
 def test_whoever_wants_it_quick_is_told_of_less():
-    usual, quick = told(subject(), "bench").words, told(subject(), "bench", QUICK).words
+    usual, quick = told(subject(), "bench").words, told(subject(), "bench", quick=True).words
     assert "of up to 3,708 tokens" in usual
     assert "3,708" not in quick
 

@@ -4,10 +4,10 @@ import msgspec
 import pytest
 from page_server import SLOW
 
+from unslow.commands._diagnosis_options import Looking
 from unslow.commands._fix_commands import spelled
-from unslow.commands.bench.request import AskedSweep
 from unslow.commands.diagnose.look import Looked
-from unslow.commands.diagnose.request import QUICK, DiagnoseSpec, Manners
+from unslow.commands.diagnose.request import QUICK, limits_of
 from unslow.commands.diagnose.target import read_stored
 from unslow.facts.values import reported
 from unslow.page.build import SeenMachine, view_of
@@ -17,7 +17,7 @@ from unslow.page.server.state import ServeOptions
 from unslow.think.judge.judge import diagnose
 
 FIRST, SECOND = "http://127.0.0.1:1001", "http://127.0.0.1:1002"
-WANTED = ServeOptions(DiagnoseSpec(target=SLOW, manners=Manners(api_key="k")))
+WANTED = ServeOptions(Looking(target=SLOW, api_key="k"))
 
 
 def seen(*urls, speed=None):
@@ -45,7 +45,7 @@ def test_one_of_two_is_measured_alone_and_the_other_stays(two):
     number = next(n for n, one in enumerate(two.view.report.subjects) if one.url == SECOND)
     asked = RunWanted(kind="diagnose", subject=number, quick=True)
     request = diagnosis_of(two, WANTED.request, asked)
-    assert (request.target, request.limits, request.manners.api_key) == (SECOND, QUICK, "k")
+    assert (request.target, limits_of(request), request.api_key) == (SECOND, QUICK, "k")
     after = with_diagnosis(two, seen(SECOND, speed=99.0), WANTED, only_url(two, asked))
     found = {one.url: one for one in after.view.report.subjects}
     assert set(found) == {FIRST, SECOND}
@@ -66,8 +66,8 @@ def test_all_are_measured_where_none_is_named_or_there_is_one(two):
 def test_a_benchmark_is_of_the_subject_that_was_named(two):
     for number, subject in enumerate(two.view.report.subjects):
         request = bench_of(two, WANTED.request, RunWanted(kind="users", subject=number, quick=True))
-        assert (request.target, request.model, request.sweeps) == (subject.url, None, (AskedSweep("users"),))
-        assert (request.protocol.name, request.manners.api_key) == ("quick", "k")
+        assert (request.target, request.model, request.sweep) == (subject.url, None, ("users",))
+        assert (request.quick, request.api_key) == (True, "k")
         assert subject_at(two, number).runtime.url.value_or("") == subject.url
     same = seen(FIRST, FIRST)
     assert bench_of(same, WANTED.request, RunWanted(kind="bench", subject=0)).model  # which of the two models

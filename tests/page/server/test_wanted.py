@@ -4,7 +4,6 @@ from pathlib import Path
 
 from page_server import SLOW, serving
 
-from unslow.commands.diagnose.request import Manners
 from unslow.commands.serve import ServeRequest
 from unslow.page.server.serve import wanted_of
 
@@ -20,7 +19,7 @@ ASKED = ServeRequest(
 
 def test_files_that_are_named_are_drawn():
     wanted = wanted_of(ASKED)
-    assert (len(wanted.benches), wanted.request.goal, wanted.request.manners) == (2, 40.0, Manners())
+    assert (len(wanted.benches), wanted.request.goal, wanted.request.api_key) == (2, 40.0, None)
     with serving(SLOW, benches=wanted.benches, verified=wanted.verified) as page:
         subject = page.get("/view").json["subjects"][0]
         assert subject["users"]["measured_at"]

@@ -52,12 +52,12 @@ def run(request: ApplyRequest) -> int:
 
     from unslow.commands._output import color, width, write
     from unslow.commands.apply.changes import agreed, system_for
-    from unslow.commands.apply.prepare import ApplySpec, check_allowed, performed, prepared, restarted
+    from unslow.commands.apply.prepare import check_allowed, performed, prepared, read_plan, restarted
     from unslow.show.apply import render_apply
 
     render_apply.check_format(request.format)
     system = system_for(request.target)
-    ready = prepared(system, ApplySpec(**{name: getattr(request, name) for name in ApplySpec._fields}))
+    ready = prepared(system, read_plan(system, request.plan, request.target), request)
     quiet = request.format == "json" and request.yes and not request.dry_run
     if not quiet or ready.planned is None:
         write(render_apply(ready.report, request.format, width=width(), color=color()))

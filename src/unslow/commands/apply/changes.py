@@ -6,7 +6,7 @@ import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from unslow import __version__
@@ -23,6 +23,9 @@ from unslow.look.kernel.processors import parse_process_time
 from unslow.look.system import LookError, System, read_text
 from unslow.look.system.live import LiveSystem
 from unslow.think.change import ChangeShown, DamagedShown, FileShown, UndoReport
+
+if TYPE_CHECKING:
+    from unslow.commands.undo import UndoRequest
 
 _NAME = r"(?![A-Z0-9_]{0,99}_FILE\s*[=:])[A-Z0-9_]{0,99}(?:KEY|TOKEN|SECRET|PASSW)[A-Z0-9_]{0,99}"
 """Of a variable that holds a key, and not the name of a file with one."""
@@ -114,22 +117,13 @@ def _restart(journal: Journal) -> str:
     return " && ".join(shell) or ", ".join(parse_line(line).text for line in journal.then) or "start it again"
 
 
-class UndoSpec(NamedTuple):
-    """What the user asks for."""
-
-    change: str | None = None
-    journal: str | None = None
-    force: bool = False
-    api_key: str = ""
-
-
-def hosts_of(request: UndoSpec) -> tuple[str, ...]:
+def hosts_of(request: "UndoRequest") -> tuple[str, ...]:
     """The hosts that the user named when models were made there."""
     made = journals_at(request.journal, Disk()).all()
     return tuple({urlsplit(model.url).hostname or "" for journal in made for model in journal.models})
 
 
-def list_changes(request: UndoSpec) -> UndoReport:
+def list_changes(request: "UndoRequest") -> UndoReport:
     """Every change, the newest first."""
     journals = journals_at(request.journal, Disk())
     shown = tuple(_shown(journal) for journal in reversed(journals.all()))
@@ -139,7 +133,7 @@ def list_changes(request: UndoSpec) -> UndoReport:
     )
 
 
-def would_undo(system: System, request: UndoSpec, disk: Disk | None = None) -> UndoReport:
+def would_undo(system: System, request: "UndoRequest", disk: Disk | None = None) -> UndoReport:
     """What would be taken back, after mending what was stopped in the middle."""
     journals, changes = _opened(system, request, disk or Disk())
     with journals.locked():
@@ -148,8 +142,7 @@ def would_undo(system: System, request: UndoSpec, disk: Disk | None = None) -> U
         if journal is None:
             return _nothing(journals, mended)
         try:
-            theirs = changes.foreign(journal)
-            foreign = tuple(_theirs(journals, journal, one.name, one.number) for one in theirs)
+            foreign = tuple(_theirs(journals, journal, *one) for one in changes.foreign(journal))
         except LookError as error:
             raise UserError(error.why, "nothing was changed") from error
     return UndoReport(
@@ -163,7 +156,7 @@ def would_undo(system: System, request: UndoSpec, disk: Disk | None = None) -> U
     )
 
 
-def undone(system: System, request: UndoSpec, disk: Disk | None = None) -> UndoReport:
+def undone(system: System, request: "UndoRequest", disk: Disk | None = None) -> UndoReport:
     """Take it back; UserError where somebody else has changed it since, unless that is forced."""
     journals, changes = _opened(system, request, disk or Disk())
     with journals.locked():
@@ -182,7 +175,7 @@ def _nothing(journals: Journals, mended: tuple[str, ...]) -> UndoReport:
     return UndoReport(unslow_version=__version__, outcome="nothing", mended=mended, journal=str(journals.folder))
 
 
-def _opened(system: System, request: UndoSpec, disk: Disk) -> tuple[Journals, Changes]:
+def _opened(system: System, request: "UndoRequest", disk: Disk) -> tuple[Journals, Changes]:
     journals = journals_at(request.journal, disk)
     return journals, Changes(journals, disk, Ollama(system, disk, request.api_key))
 

@@ -16,6 +16,7 @@ from unslow.act.command_words import NotUnderstoodError
 from unslow.act.disk import Disk
 from unslow.act.ollama import Ollama
 from unslow.commands._command_lines import commands_for
+from unslow.commands.apply import ApplyRequest
 from unslow.commands.apply.changes import check_in_force, journals_at, process_of, shown_edit, undo_line
 from unslow.commands.apply.ways import Told, lines_left, ollama_changes, service_edit, way_of
 from unslow.commands.diagnose.runtimes import is_at, read_runtimes, subjects_at_url
@@ -37,13 +38,9 @@ from unslow.think.change import ApplyReport, ModelShown
 from unslow.think.plan.report import OptionShown, PlanReport
 
 
-def read_plan(system: System, source: str | PlanReport | None, target: str | None = None) -> PlanReport:
-    """The plan itself, that of a file or of `-`, or a fresh one for what runs; UserError where it is none."""
-    if isinstance(source, PlanReport):
-        return source
-    if source is None:
-        return planned(system, PlanRequest(model=target))
-    return read_saved(source)
+def read_plan(system: System, source: str | None, target: str | None = None) -> PlanReport:
+    """The plan of a file or of `-`, or a fresh one for what runs; UserError where it is none."""
+    return planned(system, PlanRequest(model=target)) if source is None else read_saved(source)
 
 
 def chosen_option(plan: PlanReport, wanted: str | None) -> OptionShown:
@@ -176,23 +173,6 @@ def with_taken_away(changes: Sequence[Change], runtime: Runtime) -> list[Change]
     return [*changes, *(Change(knob, None, _WHY) for knob in dict.fromkeys(knobs) if knob not in named)]
 
 
-_NOT_RUNNING = "{runtime} does not run here, so there is nothing to edit"
-_LEFT_OUT = "{knob} can't be had here ({why}), and the rest is another plan"
-_OLLAMA = "Ollama"
-
-
-class ApplySpec(NamedTuple):
-    """What the user asks for."""
-
-    plan: str | PlanReport | None = None
-    option: str | None = None
-    target: str | None = None
-    file: str | None = None
-    name: str | None = None
-    journal: str | None = None
-    api_key: str = ""
-
-
 class Prepared(NamedTuple):
     """The answer so far, and what shall be done; nothing where it is for a person to do."""
 
@@ -200,14 +180,13 @@ class Prepared(NamedTuple):
     planned: Planned | None
 
 
-def prepared(system: System, request: ApplySpec) -> Prepared:
+def prepared(system: System, plan: PlanReport, request: ApplyRequest) -> Prepared:
     """What the plan's option changes of the server that runs now; UserError where it can't be told."""
-    plan = read_plan(system, request.plan, request.target)
     option = chosen_option(plan, request.option)
     subject = running_server(system, plan, request.target, request.api_key)
     if subject is None:
         commands = commands_for(changes_of(plan, option, anew=True), Case(), system=system, name=plan.runtime)
-        return _by_hand(plan, option, commands, _NOT_RUNNING.format(runtime=plan.runtime))
+        return _by_hand(plan, option, commands, f"{plan.runtime} does not run here, so there is nothing to edit")
     subject = _with_own_words(system, subject)
     process = process_of(system, subject.runtime.pid.value_or(0))
     check_in_force(journals_at(request.journal, Disk()), process)
@@ -219,7 +198,7 @@ def prepared(system: System, request: ApplySpec) -> Prepared:
         change, why = commands.left_out[0]
         because = f"{change.knob} can't be had here ({why}), and the rest is another plan"
         return _by_hand(plan, option, commands, because)
-    of = _of_ollama if subject.runtime.name.value_or("") == _OLLAMA else _of_command
+    of = _of_ollama if subject.runtime.name.value_or("") == "Ollama" else _of_command
     made = of(system, request, plan, option, (subject, commands))
     return made._replace(planned=made.planned._replace(process=process)) if made.planned else made
 
@@ -235,7 +214,7 @@ def _with_own_words(system: System, subject: Subject) -> Subject:
 
 
 def _of_command(
-    system: System, request: ApplySpec, plan: PlanReport, option: OptionShown, seen: tuple[Subject, Commands]
+    system: System, request: ApplyRequest, plan: PlanReport, option: OptionShown, seen: tuple[Subject, Commands]
 ) -> Prepared:
     """A server that is told everything on its command line and in its environment."""
     subject, commands = seen
@@ -260,12 +239,20 @@ def _changed_variables(commands: Commands, subject: Subject) -> dict[str, str | 
 
 
 def _of_ollama(
-    system: System, request: ApplySpec, plan: PlanReport, option: OptionShown, seen: tuple[Subject, Commands]
+    system: System, request: ApplyRequest, plan: PlanReport, option: OptionShown, seen: tuple[Subject, Commands]
 ) -> Prepared:
     subject, commands = seen
     model = ollama_changes(commands, subject.runtime, subject.model.name.value_or(""), request.name)
     variables = _changed_variables(commands, subject)
-    edits, then, because = _service(system, subject, variables)
+    edits: tuple[Edit, ...] = ()
+    then: tuple[str, ...] = ()
+    because = ""
+    if variables:  # a drop-in of the server's own, and the restart
+        try:
+            edit, then = service_edit(system, subject.runtime.pid.value_or(0), variables)
+            edits = (edit,)
+        except NotUnderstoodError as error:
+            because = f"variables of the server are left to you: {error}"
     if model is None and not edits:
         return _by_hand(plan, option, commands, because or "it has no setting of a model or a service")
     models = (model,) if model else ()
@@ -280,19 +267,6 @@ def _of_ollama(
         then=then,
     )
     return Prepared(report, Planned(_what(plan, option), edits, models, then))
-
-
-def _service(
-    system: System, subject: Subject, variables: dict[str, str | None]
-) -> tuple[tuple[Edit, ...], tuple[str, ...], str]:
-    """The drop-in of the server's own variables, the restart, or why there is none."""
-    if not variables:
-        return (), (), ""
-    try:
-        edit, then = service_edit(system, subject.runtime.pid.value_or(0), variables)
-    except NotUnderstoodError as error:
-        return (), (), f"variables of the server are left to you: {error}"
-    return (edit,), then, ""
 
 
 def _report(plan: PlanReport, option: OptionShown, commands: Commands) -> ApplyReport:

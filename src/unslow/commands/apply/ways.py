@@ -5,6 +5,7 @@ import re
 import shlex
 import stat
 import sys
+from contextlib import suppress
 from typing import NamedTuple
 
 from unslow.act.changes import Edit, read_for_edit
@@ -92,23 +93,17 @@ def _of_surroundings(system: System, told: Told) -> Way:
 
 def _service(system: System, told: Told, file: str) -> str:
     """The service of a compose file: by the container, else the only one whose command it is."""
-    try:
+    with suppress(LookError):
         return read_composed(system, told.pid).service
-    except LookError:
-        pass
     text = _text(file, named=True)[1]
-    fitting = [name for name in services(text) if _is_edited(text, name, told)]
+    fitting = []
+    for name in services(text):
+        with suppress(NotUnderstoodError):
+            edited_compose(text, name, told.old, told.new)
+            fitting.append(name)
     if len(fitting) != 1:
         raise NotUnderstoodError(f"{len(fitting)} services of {file} have the command that runs")
     return fitting[0]
-
-
-def _is_edited(text: str, name: str, told: Told) -> bool:
-    try:
-        edited_compose(text, name, told.old, told.new)
-    except NotUnderstoodError:
-        return False
-    return True
 
 
 def _of_compose(told: Told, file: str, service: str, *, named: bool = False) -> Way:
@@ -138,22 +133,18 @@ def _text(file: str, *, named: bool) -> tuple[str, str]:
     if not named and file.startswith(_NO_FILES):
         raise NotUnderstoodError(f"what started it reads {file}, which is no file of its own")
     try:
-        real, data = _there(file)
+        real, data = read_for_edit(file)
     except UserError as error:
         if named:
             raise
         raise NotUnderstoodError(str(error)) from error
+    if data is None:
+        gone = UserError(f"{file}: no such file", "nothing was changed")
+        raise gone if named else NotUnderstoodError(str(gone))
     try:
         return real, data.decode()
     except UnicodeDecodeError as error:
         raise NotUnderstoodError(f"{file} is no text in UTF-8") from error
-
-
-def _there(file: str) -> tuple[str, bytes]:
-    real, data = read_for_edit(file)
-    if data is None:
-        raise UserError(f"{file}: no such file", "nothing was changed")
-    return real, data
 
 
 def _of_unit(system: System, told: Told, unit: Unit) -> Way:
@@ -173,8 +164,9 @@ def unit_edit(files: list[UnitFile], unit: Unit, told: Told, folder: str = "") -
     command = told.old != told.new
     there = {path.rpartition("/")[2] for path, _ in files[1:]}
     name = LAST_NAME if LAST_NAME in there else drop_in_name(files, told.environment, command=command)
-    path = f"{folder or _drop_ins(unit)}/{unit.name}.d/{name}"
-    real, before = read_for_edit(path)
+    config = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")  # noqa: PTH111
+    usual = f"{config}/systemd/user" if unit.of_user else SYSTEM_UNITS
+    real, before = read_for_edit(f"{folder or usual}/{unit.name}.d/{name}")
     text = drop_in(files, told.old, told.new, told.environment, (before or b"").decode("utf-8", "replace"))
     return Edit(real, before, text.encode(), _mode(files[0].path))
 
@@ -185,13 +177,6 @@ def _mode(path: str) -> int:
         return stat.S_IMODE(os.stat(path).st_mode) & 0o666  # noqa: PTH116
     except OSError:
         return 0o644
-
-
-def _drop_ins(unit: Unit) -> str:
-    if not unit.of_user:
-        return SYSTEM_UNITS
-    config = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")  # noqa: PTH111
-    return f"{config}/systemd/user"
 
 
 def _script_of(system: System, files: list[UnitFile]) -> str:

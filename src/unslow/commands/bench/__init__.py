@@ -87,16 +87,16 @@ class BenchRequest(Told, frozen=True, kw_only=True):
 
 def run(request: BenchRequest) -> int:
     """Measure, or look after the history, and show."""
+    from unslow.commands._output import color, width, write
     from unslow.show.bench import render_bench
 
     render_bench.check_format(request.format)
     asked = [name for name in ("list", "forget", "import_file") if getattr(request, name)]
     if not asked:
-        return _measured(request)
+        return _measure(request)
     if len(asked) > 1 or request.target or request.sweep:
         raise UserError("the history is looked after apart from measuring", "give --list, --forget or --import alone")
     from unslow.commands._bench_history import forget, import_file, listed
-    from unslow.commands._output import color, width, write
     from unslow.show.bench_history import render_history
 
     name = asked[0]
@@ -105,15 +105,14 @@ def run(request: BenchRequest) -> int:
     return 0
 
 
-def _measured(request: BenchRequest) -> int:
+def _measure(request: BenchRequest) -> int:
     from unslow.commands._output import ProgressBar, color, width, write
     from unslow.commands.bench.measurement import benchmark
-    from unslow.commands.bench.request import BenchSpec
     from unslow.show.bench import render_bench
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # a limit of time keeps what was measured, as Ctrl-C does
     with ProgressBar(quiet=request.quiet) as progress:
-        result = benchmark(BenchSpec.of(request), progress, output=request.output, llama_bench=request.export)
+        result = benchmark(request, progress)
     try:
         write(render_bench(result, request.format, width=width(), color=color()))
     except BrokenPipeError:  # nobody reads it any more, but a gate still wants the status

@@ -254,10 +254,6 @@ class Remaining:
             shorter = "" if quick else ", and --quick is shorter"
             self._progress.say(f"this takes {about(left)}; Ctrl-C keeps what was measured{shorter}")
 
-    def say(self, text: str) -> None:
-        """Something whose length is not known."""
-        self._progress.step(text, 0.0)
-
     def step(self, text: str, wanted: Wanted) -> None:
         """The next request."""
         if not self._plan:
@@ -274,10 +270,6 @@ class Remaining:
         if self._plan:
             self._plan.pop(0)
             self._spent += took
-
-    def finish(self) -> None:
-        """All is done."""
-        self._progress.step("measured", 1.0)
 
     def _left(self) -> float:
         like = self._like
@@ -328,12 +320,6 @@ class Protocol(NamedTuple):
         return fitting._replace(long_prompt=room // FIT_STEP * FIT_STEP - SPARE if room >= FIT_STEP else room // 2)
 
     @property
-    def pair(self) -> tuple[Wanted, Wanted]:
-        """One question of each kind, as two servers are asked in turns."""
-        short, _, long = self.cases
-        return short, long
-
-    @property
     def cases(self) -> tuple[Wanted, Wanted, Wanted]:
         """One round."""
         short = Wanted(SHORT, self.tokens)
@@ -361,14 +347,14 @@ def run_protocol(bencher: Bencher, protocol: Protocol) -> str:
             settle(bencher)
             if given_up(bencher):
                 return f"{MOST_IN_A_ROW} requests in a row failed"
-    remaining.finish()
+    bencher.progress.step("measured", 1.0)
     return ""
 
 
 def _warm_up(bencher: Bencher, protocol: Protocol, remaining: Remaining) -> str:
     """Two requests that count for nothing, the long one only where it does not take long; why there is no point."""
     short = Wanted(WARM_UP, WARM_UP_TOKENS, round=0)
-    remaining.say("warming up")
+    bencher.progress.step("warming up", 0.0)
     for _ in range(MOST_IN_A_ROW):
         done = bencher.ask(short)
         if isinstance(done, Pass):
@@ -378,19 +364,14 @@ def _warm_up(bencher: Bencher, protocol: Protocol, remaining: Remaining) -> str:
         return f"the server did not answer: {bencher.failures[-1].why}"
     long = Wanted(WARM_UP, WARM_UP_TOKENS, protocol.long_prompt, round=0)
     if work_of(long, done) < LONGEST_WARM_UP_S:
-        remaining.say("warming up: a long prompt")
+        bencher.progress.step("warming up: a long prompt", 0.0)
         remaining.done(long, bencher.ask(long))
         settle(bencher)
     return ""
 
 
-def requests_of(bencher: Bencher, protocol: Protocol) -> int:
-    """How many requests it takes, warm-ups and all, where no more rounds are needed."""
-    return requests_for(protocol, bencher.target.runtime)
-
-
 def requests_for(protocol: Protocol, runtime: str) -> int:
-    """The same by the name of the runtime, before there is anybody to ask."""
+    """How many requests it takes, warm-ups and all, where no more rounds are needed; by the name of the runtime."""
     followed = len(protocol.cases) * protocol.rounds + 1
     return 1 + followed * (2 if runtime.endswith(SAVES) else 1)
 

@@ -7,6 +7,7 @@ import hashlib
 import statistics
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from itertools import product
 from typing import NamedTuple
 
 import msgspec
@@ -14,7 +15,7 @@ import msgspec
 from unslow import __version__
 from unslow.commands._bench_history import Compared, Form, check_meant, compare_with, export, figured
 from unslow.commands._output import Progress
-from unslow.commands.bench import sweeps
+from unslow.commands.bench import BenchRequest, sweeps
 from unslow.commands.bench.bencher import (
     LONG,
     MOST_IN_A_ROW,
@@ -26,15 +27,14 @@ from unslow.commands.bench.bencher import (
     Remaining,
     Wanted,
     given_up,
-    requests_of,
+    requests_for,
     run_protocol,
     settle,
 )
 from unslow.commands.bench.parts import read_tests, split_parts
-from unslow.commands.bench.request import BenchSpec
+from unslow.commands.bench.request import parse_sweeps, protocol_of, resolve_request
 from unslow.commands.bench.server import Own, Place, context_of, open_bencher, own_of, place_of
 from unslow.commands.diagnose.request import Discretion
-from unslow.commands.diagnose.target import as_url
 from unslow.facts.bench import (
     DECODE,
     LOAD,
@@ -60,13 +60,7 @@ from unslow.think.stats.comparison import compare_pairs
 from unslow.think.stats.conditions import changes_between, conditions_of, settings_of, suspect
 from unslow.think.stats.figures import decode_rate, figures_of, prefill_rate
 from unslow.think.stats.parts import Parts
-from unslow.think.stats.requirements import judge_requirement
-
-
-def bench_id(taken_at: str, *others: object) -> str:
-    """A name that sorts by time, and that no other benchmark of that second has."""
-    digest = hashlib.sha256(repr(others).encode()).hexdigest()[:4]
-    return f"{taken_at[:19].replace('-', '').replace(':', '')}-{digest}"
+from unslow.think.stats.requirements import judge_requirement, parse_requirement
 
 
 class Ledger(NamedTuple):
@@ -79,19 +73,13 @@ class Ledger(NamedTuple):
     interrupted: bool = False
 
 
-def ledger_of(bencher: Bencher) -> Ledger:
-    """The ledger of one bencher."""
-    telemetry = bencher.sampler.telemetry() if bencher.sampler else None
-    return Ledger(bencher.case, bencher.passes, bencher.failures, telemetry, bencher.interrupted)
-
-
 class Record:
     """One benchmark while it runs."""
 
     def __init__(
         self,
         system: System,
-        request: BenchSpec,
+        request: BenchRequest,
         ledger: Callable[[], Ledger],
         progress: Progress,
         discretion: Discretion,
@@ -101,10 +89,13 @@ class Record:
         self.notes: tuple[str, ...] = ()
         self._system, self._request, self._ledger, self._progress = system, request, ledger, progress
         self._discretion = discretion
-        self._history = (history or default_history()) if request.keep else None
+        self._history = None if request.no_keep else history or default_history()
         self._taken_at, self._began_s = system.now(), system.clock()
-        self._id = bench_id(self._taken_at, request.target, self._began_s)
+        # A name that sorts by time, and that no other benchmark of that second has
+        digest = hashlib.sha256(repr((request.target, self._began_s)).encode()).hexdigest()[:4]
+        self._id = f"{self._taken_at[:19].replace('-', '').replace(':', '')}-{digest}"
         self._written = (0, 0)
+        self._conditions = [parse_requirement(text) for text in request.require]
         self._try(lambda kept: kept.begin(self.bench()))
 
     def flush(self) -> None:
@@ -117,7 +108,7 @@ class Record:
         """The whole benchmark, kept."""
         bench = self.bench()
         last = self._last(bench)
-        held = tuple(judge_requirement(condition, bench, last) for condition in self._request.require)
+        held = tuple(judge_requirement(condition, bench, last) for condition in self._conditions)
         bench = msgspec.structs.replace(bench, requirements=held)
         self._try(lambda kept: kept.finish(bench))
         return bench
@@ -131,14 +122,14 @@ class Record:
     def bench(self) -> Bench:
         """The benchmark as it is now, without any key."""
         ledger, request = self._ledger(), self._request
-        case, known = ledger.case, figures_of([] if request.sweeps else ledger.passes)
+        case, known = ledger.case, figures_of([] if request.sweep else ledger.passes)
         run = run_of(ledger.passes)
         bench = Bench(
             id=self._id,
             unslow_version=__version__,
             taken_at=self._taken_at,
             seconds=round(self._system.clock() - self._began_s, 3),
-            protocol="sweep" if request.sweeps else request.protocol.name,
+            protocol="sweep" if request.sweep else protocol_of(request).name,
             runtime=case.runtime.name.value_or("unknown"),
             runtime_version=case.runtime.version.value_or(""),
             model=case.model.name.value_or("unknown"),
@@ -148,19 +139,19 @@ class Record:
             conditions=conditions_of(ledger.telemetry, run, case.machine),
             passes=tuple(ledger.passes),
             failures=tuple(ledger.failures),
-            figures=figures_of_sweeps(self.sweeps) if request.sweeps else known.figures,
+            figures=figures_of_sweeps(self.sweeps) if request.sweep else known.figures,
             samples=known.samples,
             expected=expected_of(case, run),
             sweeps=self.sweeps,
             telemetry=ledger.telemetry,
-            notes=self.notes if request.sweeps else (*known.notes, *self.notes),
+            notes=self.notes if request.sweep else (*known.notes, *self.notes),
             interrupted=ledger.interrupted,
-            label=request.label,
+            label=(request.label or "").encode("utf-8", "replace").decode(),
         )
         return self._discretion.facts(bench)
 
     def _last(self, bench: Bench) -> Bench | None:
-        asked = any(clause.of == "last" for condition in self._request.require for clause in condition.clauses)
+        asked = any(clause.of == "last" for condition in self._conditions for clause in condition.clauses)
         try:
             last = (self._history or default_history()).latest(bench) if asked else None
         except UserError as error:
@@ -209,33 +200,50 @@ def expected_of(case: Case, run: Run) -> dict[str, float]:
     return {DECODE: speed.mid, f"{DECODE}_low": speed.low, f"{DECODE}_high": speed.high}
 
 
+FINE, FOUND, COULD_NOT_RUN, CANNOT_TELL, INTERRUPTED = 0, 1, 2, 3, 130
+
+
+class Result(NamedTuple):
+    """A benchmark, and whatever else was asked about it."""
+
+    bench: Bench
+    parts: Parts | None = None
+    compared: Compared | None = None
+    not_compared: str = ""  # Why it was not held against another, though that was asked for
+    unwritten: UserError | None = None  # What went wrong with a file that was asked for
+
+    @property
+    def status(self) -> int:
+        """The exit status: 1 where it is slower or a condition does not hold, 3 where that can't be told."""
+        if self.bench.interrupted:
+            return INTERRUPTED  # whatever a gate asked for was not measured whole
+        if self.unwritten or not (self.bench.figures or self.bench.sweeps):
+            return COULD_NOT_RUN
+        holds = [one.holds for one in self.bench.requirements]
+        verdict = self.compared.verdict if self.compared else "cannot_tell" if self.not_compared else "same"
+        if False in holds or verdict == "slower":
+            return FOUND
+        return CANNOT_TELL if None in holds or verdict == "cannot_tell" else FINE
+
+
 ROUNDS, LOOKS = 6, 3  # Rounds until the first look; where it can't be told then, as many again, and once more
 _RATES = {DECODE: (SHORT, decode_rate), PREFILL: (LONG, prefill_rate)}
 
 
-class Against(NamedTuple):
-    """Both benchmarks, the one that the other is held against first, and what they differ by."""
-
-    before: Bench
-    after: Bench
-    comparison: Comparison
-
-
-def against(request: BenchSpec, other: str, progress: Progress) -> Against:
-    """Measure the request's server and another one in turns."""
-    sides = [request._replace(target=target) for target in (other, request.target)]  # the second is held against it
-    known = [Discretion.about(side.manners.api_key, as_url(side.target or "")).keys for side in sides]
-    discretion = Discretion(tuple(key for keys in known for key in keys))
+def measure_in_turns(request: BenchRequest, progress: Progress) -> Result:
+    """The request's server and another one in turns; the first is held against the second."""
+    sides = [request._replace(target=target) for target in (request.against, request.target)]
+    discretion = Discretion(tuple(key for side in sides for key in Discretion.about(side.api_key, side.target).keys))
     shown = discretion.progress(progress)
     with discretion.errors(), ExitStack() as stack:
-        places = [place_of(side.target, side.manners.api_key or "", shown) for side in sides]
+        places = [place_of(side.target, side.api_key or "", shown) for side in sides]
         pairs = zip(places, sides, strict=True)
         benchers = [stack.enter_context(open_bencher(place, side, shown)) for place, side in pairs]
         if benchers[0].target.url == benchers[1].target.url:
             raise UserError("both are the same server", "--against takes the URL of another one")
         records = [_record(*side, shown, discretion) for side in zip(benchers, sides, strict=True)]
         try:
-            why = _asked_in_turns(benchers, sides[0].protocol, shown)
+            why = _ask_in_turns(benchers, protocol_of(request), shown)
         except KeyboardInterrupt:
             why = ""
             for bencher in benchers:
@@ -243,43 +251,42 @@ def against(request: BenchSpec, other: str, progress: Progress) -> Against:
         for record in records:
             record.notes += (why,) if why else ()
         before, after = (record.finished() for record in records)
-        return Against(before, after, _compared_pairs(before, after, benchers))
+        comparison, changes = _compared_pairs(before, after, benchers), changes_between(before, after)
+        reason = suspect(comparison, changes)
+        return Result(after, None, Compared(before=before, comparison=comparison, changes=changes, suspect=reason))
 
 
-def _record(bencher: Bencher, request: BenchSpec, progress: Progress, discretion: Discretion) -> Record:
-    record = Record(bencher.system, request, lambda: ledger_of(bencher), progress, discretion)
+def _record(bencher: Bencher, request: BenchRequest, progress: Progress, discretion: Discretion) -> Record:
+    def ledger() -> Ledger:
+        telemetry = bencher.sampler.telemetry() if bencher.sampler else None
+        return Ledger(bencher.case, bencher.passes, bencher.failures, telemetry, bencher.interrupted)
+
+    record = Record(bencher.system, request, ledger, progress, discretion)
     bencher.flush = record.flush
     return record
 
 
-def _asked_in_turns(benchers: list[Bencher], protocol: Protocol, progress: Progress) -> str:
+def _ask_in_turns(benchers: list[Bencher], protocol: Protocol, progress: Progress) -> str:
     """Rounds of the same questions, and who goes first changes with every round; why it ended before its time."""
     for bencher in benchers:
         protocol = protocol.within(context_of(bencher))
         bencher.ask(Wanted(WARM_UP, WARM_UP_TOKENS, round=0))
-    rounds = max(ROUNDS, protocol.rounds)
+    rounds, questions = max(ROUNDS, protocol.rounds), protocol.cases[1:]  # one of each kind
     remaining = Remaining(progress)
-    remaining.announce([one for _ in range(rounds) for one in (*protocol.pair, *protocol.pair)])
+    remaining.announce([*questions, *questions] * rounds)
     for number in range(1, LOOKS * rounds + 1):
-        if why := _round(benchers, protocol, number, remaining):
-            return why
-        if number % rounds:  # few looks: each is another chance to be wrong
-            continue
-        found = _difference(DECODE, benchers)
-        if found is not None and found.verdict != "cannot_tell":
-            break
-    remaining.finish()
-    return ""
-
-
-def _round(benchers: list[Bencher], protocol: Protocol, number: int, remaining: Remaining) -> str:
-    for wanted in protocol.pair:
-        for bencher in benchers if number % 2 else reversed(benchers):
+        for wanted, bencher in product(questions, benchers if number % 2 else benchers[::-1]):
             remaining.step(f"round {number}, {bencher.target.url}", wanted)
             remaining.done(wanted, bencher.ask(wanted._replace(round=number)))
             settle(bencher)
             if given_up(bencher):
                 return f"{MOST_IN_A_ROW} requests in a row failed at {bencher.target.url}"
+        if number % rounds:  # few looks: each is another chance to be wrong
+            continue
+        found = _difference(DECODE, benchers)
+        if found is not None and found.verdict != "cannot_tell":
+            break
+    progress.step("measured", 1.0)
     return ""
 
 
@@ -308,41 +315,42 @@ def _difference(metric: str, benchers: list[Bencher]) -> Difference | None:
     return compare_pairs(metric, pairs) if pairs else None
 
 
-class Outcome(NamedTuple):
-    """A finished benchmark, and what it is next to an earlier one."""
-
-    bench: Bench
-    parts: Parts | None = None
-
-
-def bench(request: BenchSpec, progress: Progress) -> Outcome:
-    """Measure what the request asks for; UserError where nothing at all could be measured."""
-    discretion = Discretion.about(request.manners.api_key, as_url(request.target or ""))
+def measure_one(request: BenchRequest, progress: Progress) -> Result:
+    """The protocol or the sweeps that the request asks for; UserError where nothing at all could be measured."""
+    discretion = Discretion.about(request.api_key, request.target)
     shown = discretion.progress(progress)
-    own = [asked.axis for asked in request.sweeps if sweeps.module_of(asked.axis).OWN_SERVER]
+    axes = [asked.axis for asked in parse_sweeps(request)]
+    own = [axis for axis in axes if sweeps.module_of(axis).OWN_SERVER]
     with discretion.errors():
         if own and request.target:
             hint = "give --command, the command that starts it, or --model, a GGUF file, and no TARGET"
             raise UserError(f"{', '.join(own)}: set when a server starts, so a server of its own is needed", hint)
-        if own and len(own) < len(request.sweeps):
-            others = ", ".join(asked.axis for asked in request.sweeps if asked.axis not in own)
+        if own and len(own) < len(axes):
+            others = ", ".join(axis for axis in axes if axis not in own)
             told = f"{', '.join(own)} starts servers of its own, {others} asks one that runs"
             raise UserError(told, "ask for them apart")
-        place = place_of(request.target, request.manners.api_key or "", shown)
-        return _own_sweeps(place, request, shown, discretion) if own else _asked(place, request, shown, discretion)
+        place = place_of(request.target, request.api_key or "", shown)
+        if not own:
+            return _ask_server(place, request, shown, discretion)
+        return Result(_sweep_own_servers(own_of(place, request, shown), request, discretion))
 
 
-def _asked(place: Place, request: BenchSpec, progress: Progress, discretion: Discretion) -> Outcome:
+def _ask_server(place: Place, request: BenchRequest, progress: Progress, discretion: Discretion) -> Result:
     with open_bencher(place, request, progress) as bencher:
         if request.llama_bench:
             read_tests(place.system, request.llama_bench, bencher.subject.model)  # a wrong file is told at once
-        record = _record(bencher, request, progress, discretion)
+        record, protocol = _record(bencher, request, progress, discretion), protocol_of(request)
         parts = None
         try:
-            _announce(bencher, request, progress)
+            if not bencher.subject.runtime.embedded:
+                requests = (
+                    f"{requests_for(protocol, bencher.target.runtime)} requests of up to {protocol.tokens} tokens"
+                )
+                what = ", ".join(asked.axis for asked in parse_sweeps(request))
+                progress.say(f"sending {f'a sweep over {what}' if what else requests} to {bencher.target.url}")
             # The sweeps that were asked for, else the protocol
-            if not request.sweeps:
-                why = run_protocol(bencher, request.protocol.within(context_of(bencher)))
+            if not request.sweep:
+                why = run_protocol(bencher, protocol.within(context_of(bencher)))
                 record.notes += (why,) if why else ()
             _sweep(bencher, request, record)
             if request.parts and not bencher.interrupted:
@@ -357,18 +365,17 @@ def _asked(place: Place, request: BenchSpec, progress: Progress, discretion: Dis
                 bencher.sampler.write_series(request.series)
             except UserError as error:  # costs nothing else
                 record.notes += (f"the series was not written: {error.message}",)
-        return Outcome(record.finished(), parts)
+        return Result(record.finished(), parts)
 
 
-def _sweep(asks: Bencher | Own, request: BenchSpec, record: Record) -> None:
+def _sweep(asks: Bencher | Own, request: BenchRequest, record: Record) -> None:
     """One sweep after the other; one that can't be done does not cost what was measured before it."""
-    for asked in request.sweeps:
+    limits = sweeps.Limits(repeats=protocol_of(request).rounds)
+    limits = limits._replace(tokens=48, seconds=180.0) if request.quick else limits
+    limits = limits._replace(tokens=request.tokens) if request.tokens else limits
+    for asked in parse_sweeps(request):
         try:
-            limits = sweeps.Limits(asked.values, repeats=request.protocol.rounds)
-            limits = limits._replace(tokens=48, seconds=180.0) if request.manners.quick else limits
-            found: Sweep = sweeps.module_of(asked.axis).sweep(
-                asks, limits._replace(tokens=request.tokens) if request.tokens else limits
-            )
+            found: Sweep = sweeps.module_of(asked.axis).sweep(asks, limits._replace(values=asked.values))
         except UserError as error:
             if not record.sweeps:
                 raise
@@ -380,62 +387,32 @@ def _sweep(asks: Bencher | Own, request: BenchSpec, record: Record) -> None:
             break
 
 
-def _own_sweeps(place: Place, request: BenchSpec, progress: Progress, discretion: Discretion) -> Outcome:
-    own = own_of(place, request, progress)
-    record = Record(place.system, request, lambda: _ledger(own), progress, discretion)
+def _sweep_own_servers(own: Own, request: BenchRequest, discretion: Discretion) -> Bench:
+    def ledger() -> Ledger:
+        return Ledger(own.case or Case(machine=own.machine), own.passes, own.failures, None, own.interrupted)
+
+    record = Record(own.system, request, ledger, own.progress, discretion)
     own.flush = record.flush
     try:
         _sweep(own, request, record)
     except KeyboardInterrupt:
         own.interrupted = True
-    return Outcome(record.finished())
+    return record.finished()
 
 
-def _ledger(own: Own) -> Ledger:
-    return Ledger(own.case or Case(machine=own.machine), own.passes, own.failures, None, own.interrupted)
-
-
-def _announce(bencher: Bencher, request: BenchSpec, progress: Progress) -> None:
-    if bencher.subject.runtime.embedded or request.manners.quick is None:
-        return
-    count, tokens = requests_of(bencher, request.protocol), request.protocol.tokens
-    what = ", ".join(asked.axis for asked in request.sweeps)
-    said = f"a sweep over {what}" if what else f"{count} requests of up to {tokens} tokens"
-    progress.say(f"sending {said} to {bencher.target.url}")
-
-
-FINE, FOUND, COULD_NOT_RUN, CANNOT_TELL, INTERRUPTED = 0, 1, 2, 3, 130
-
-
-class Result(NamedTuple):
-    """A benchmark, and whatever else was asked about it."""
-
-    bench: Bench
-    parts: Parts | None = None
-    compared: Compared | None = None
-    not_compared: str = ""  # Why it was not held against another, though that was asked for
-    unwritten: UserError | None = None  # What went wrong with a file that was asked for
-
-    @property
-    def status(self) -> int:
-        """The exit status: 1 where it is slower or a condition does not hold, 3 where that can't be told."""
-        if self.bench.interrupted:
-            return INTERRUPTED  # whatever a gate asked for was not measured whole
-        if self.unwritten or not (self.bench.figures or self.bench.sweeps):
-            return COULD_NOT_RUN
-        holds = [one.holds for one in self.bench.requirements]
-        verdict = self.compared.verdict if self.compared else "cannot_tell" if self.not_compared else "same"
-        if False in holds or verdict == "slower":
-            return FOUND
-        return CANNOT_TELL if None in holds or verdict == "cannot_tell" else FINE
-
-
-def benchmark(
-    request: BenchSpec, progress: Progress, *, output: str | None = None, llama_bench: str | None = None
-) -> Result:
+def benchmark(request: BenchRequest, progress: Progress) -> Result:
     """Measure, compare, write to the files that are named; one that can't be written does not cost the result."""
-    result = _against_another(request, progress) if request.against else _measured(request, progress)
-    files: tuple[tuple[str | None, Form], ...] = ((output, "unslow"), (llama_bench, "llama-bench"))
+    request = resolve_request(request)
+    if request.compare:
+        check_meant(request.compare)
+    result = measure_in_turns(request, progress) if request.against else measure_one(request, progress)
+    try:
+        if request.compare:
+            result = result._replace(compared=compare_with(result.bench, request.compare))
+    except UserError as error:
+        progress.say(f"not compared: {error.message}")
+        result = result._replace(not_compared=error.message)
+    files: tuple[tuple[str | None, Form], ...] = ((request.output, "unslow"), (request.export, "llama-bench"))
     for path, form in files:
         try:
             if path:
@@ -444,26 +421,3 @@ def benchmark(
         except UserError as error:
             result = result._replace(unwritten=error)
     return result
-
-
-def _measured(request: BenchSpec, progress: Progress) -> Result:
-    if request.compare:
-        check_meant(request.compare)
-    done: Outcome = bench(request, progress)
-    result = Result(done.bench, done.parts)
-    if not request.compare:
-        return result
-    try:
-        return result._replace(compared=compare_with(result.bench, request.compare))
-    except UserError as error:
-        progress.say(f"not compared: {error.message}")
-        return result._replace(not_compared=error.message)
-
-
-def _against_another(request: BenchSpec, progress: Progress) -> Result:
-    both = against(request, request.against or "", progress)
-    changes = changes_between(both.before, both.after)
-    found = Compared(
-        before=both.before, comparison=both.comparison, changes=changes, suspect=suspect(both.comparison, changes)
-    )
-    return Result(both.after, None, found)

@@ -5,14 +5,12 @@ As the server is set up; without its samplers; and sent whole in the end. None o
 
 import statistics
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from unslow.commands.bench.bencher import Bencher, Wanted
 from unslow.commands.bench.sweeps import Limits
 from unslow.facts.bench import BenchRow, Failure, Pass
 from unslow.facts.errors import UserError
 from unslow.facts.model import Model
-from unslow.facts.runtime import Runtime
 from unslow.look.bench.llama_bench import parse_llama_bench
 from unslow.look.system import LookError, System, read_text
 from unslow.think.stats.figures import FEWEST_TOKENS, client_decode_rate, decode_rate
@@ -42,43 +40,11 @@ def read_tests(system: System, path: str, model: Model) -> tuple[BenchRow, ...]:
     return same
 
 
-def set_up_otherwise(row: BenchRow, runtime: Runtime) -> list[str]:
-    """Settings of which both are known, and which differ: the step is then not the server's own."""
-    pairs = {
-        "threads": (row.n_threads, runtime.threads.value_or(0)),
-        "-ctk": (row.type_k, runtime.kv_type_k.value_or("")),
-        "-ctv": (row.type_v, runtime.kv_type_v.value_or("")),
-    }
-    return [
-        f"llama-bench ran with {name} {theirs}, the server with {ours}"
-        for name, (theirs, ours) in pairs.items()
-        if theirs and ours and theirs != ours
-    ]
-
-
 LIMITS = Limits(tokens=128, repeats=9, seconds=60.0)
 """Nine rounds: their interval leaves out the outermost on each side, so that one disturbance does not widen it."""
 FEWEST_ROUNDS, WARM_UP_TOKENS = 3, 16
-_NO_REPEAT = 0  # The round of these requests: they are no repeats of the protocol, so its figures leave them out
-
-
-class Way(NamedTuple):
-    """One way of asking."""
-
-    name: str
-    greedy: bool = False
-    stream: bool = True
-
-
-USUAL, GREEDY, SILENT = Way("usual"), Way("greedy", greedy=True), Way("silent", stream=False)
-WAYS = (USUAL, GREEDY, SILENT)
-
-
-class Measured(NamedTuple):
-    """The rounds, and the context that their tokens found on average."""
-
-    rounds: tuple[Round, ...]
-    depth: float
+_USUAL = Wanted("parts: usual", WARM_UP_TOKENS, round=0)  # no repeat of the protocol, so its figures leave it out
+WAYS = (_USUAL, _USUAL._replace(case="parts: greedy", greedy=True), _USUAL._replace(case="parts: silent", stream=False))
 
 
 def split_parts(bencher: Bencher, llama_bench: str | None = None, limits: Limits = LIMITS) -> Parts | None:
@@ -90,12 +56,12 @@ def split_parts(bencher: Bencher, llama_bench: str | None = None, limits: Limits
     tests = _tests(bencher, llama_bench) if llama_bench else ()
     if bencher.subject.runtime.speculative.value_or(""):
         bencher.progress.say("tokens are drafted: other drafts are accepted without samplers, which counts as sampling")
-    measured = measured_rounds(bencher, limits)
-    step = step_at(tests, measured.depth)
+    rounds, depth = measure_rounds(bencher, limits)
+    step = step_at(tests, depth)
     if tests and step is None:
-        near = round(measured.depth)
+        near = round(depth)
         bencher.progress.say(f"{llama_bench}: no test near a depth of {near} tokens; add `-n 128 -d {near}` to it")
-    parts = parts_of(measured.rounds, step)
+    parts = parts_of(rounds, step)
     if parts is None:
         why = bencher.failures[-1].why if bencher.failures else "no answer was long enough"
         bencher.progress.say(f"the time of a token could not be split: {why}")
@@ -111,29 +77,39 @@ def _tests(bencher: Bencher, path: str) -> tuple[BenchRow, ...]:
     except UserError as error:
         bencher.progress.say(f"{error.message}; {error.hint}")
         return ()
-    for difference in set_up_otherwise(tests[0], subject.runtime):
-        bencher.progress.say(f"{path}: {difference}")
+    runtime = subject.runtime
+    pairs = {
+        "threads": (tests[0].n_threads, runtime.threads.value_or(0)),
+        "-ctk": (tests[0].type_k, runtime.kv_type_k.value_or("")),
+        "-ctv": (tests[0].type_v, runtime.kv_type_v.value_or("")),
+    }
+    for name, (theirs, ours) in pairs.items():
+        if theirs and ours and theirs != ours:  # the step is then not the server's own
+            bencher.progress.say(f"{path}: llama-bench ran with {name} {theirs}, the server with {ours}")
     return tests
 
 
-def measured_rounds(bencher: Bencher, limits: Limits = LIMITS) -> Measured:
-    """Rounds of every way, until there are enough or the time is over; Ctrl-C keeps those that are whole."""
+def measure_rounds(bencher: Bencher, limits: Limits = LIMITS) -> tuple[tuple[Round, ...], float]:
+    """Rounds of every way, until there are enough or the time is over; Ctrl-C keeps those that are whole.
+
+    With them comes the context that their tokens found on average.
+    """
     rounds: list[Round] = []
     depths: list[float] = []
     try:
         for answers in _rounds(bencher, limits):
-            if usual := answers.get(USUAL.name):
+            if usual := answers.get(_USUAL.case):
                 rounds.append(round_of(answers))
                 depths.append(usual.prompt_tokens + usual.cached_tokens + usual.generated_tokens / 2 - 1)
     except KeyboardInterrupt:
         bencher.interrupted = True
-    return Measured(tuple(rounds), statistics.fmean(depths) if depths else 0.0)
+    return tuple(rounds), (statistics.fmean(depths) if depths else 0.0)
 
 
 def _rounds(bencher: Bencher, limits: Limits) -> Iterator[dict[str, Pass]]:
     end = bencher.system.clock() + limits.seconds
     # As many tokens for each answer as the time is enough for, by a warm-up
-    warm = bencher.ask(_wanted(USUAL, WARM_UP_TOKENS))
+    warm = bencher.ask(_USUAL)
     rate = decode_rate(warm) if isinstance(warm, Pass) else None
     share = limits.seconds / (limits.repeats * len(WAYS))
     tokens = max(WARM_UP_TOKENS, min(limits.tokens, int(rate * share))) if rate else WARM_UP_TOKENS
@@ -141,20 +117,16 @@ def _rounds(bencher: Bencher, limits: Limits) -> Iterator[dict[str, Pass]]:
         bencher.progress.step(f"splitting a token, {number + 1} of {limits.repeats}", number / limits.repeats)
         # The first of a round is never the same twice in a row, so that drift favours none
         turned = WAYS[number % len(WAYS) :] + WAYS[: number % len(WAYS)]
-        answers: dict[str, Pass | Failure] = {way.name: bencher.ask(_wanted(way, tokens)) for way in turned}
-        passes = {name: one for name, one in answers.items() if isinstance(one, Pass)}
-        yield {name: one for name, one in passes.items() if one.generated_tokens >= FEWEST_TOKENS}
+        answers: dict[str, Pass | Failure] = {way.case: bencher.ask(way._replace(tokens=tokens)) for way in turned}
+        passes = {case: one for case, one in answers.items() if isinstance(one, Pass)}
+        yield {case: one for case, one in passes.items() if one.generated_tokens >= FEWEST_TOKENS}
         if number + 1 >= FEWEST_ROUNDS and bencher.system.clock() > end:
             return
 
 
-def _wanted(way: Way, tokens: int) -> Wanted:
-    return Wanted(f"parts: {way.name}", tokens, round=_NO_REPEAT, greedy=way.greedy, stream=way.stream)
-
-
 def round_of(answers: dict[str, Pass]) -> Round:
-    """The times of answers by the name of the way they were asked in."""
-    return Round(*(_timing(answers.get(way.name), stream=way.stream) for way in WAYS))
+    """The times of answers by the case that they were asked in."""
+    return Round(*(_timing(answers.get(way.case), stream=way.stream) for way in WAYS))
 
 
 def _timing(done: Pass | None, *, stream: bool) -> Timing:

@@ -2,9 +2,9 @@
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import NamedTuple, Protocol, Self
+from typing import NamedTuple, Self
 from urllib.parse import urlsplit
 
 import msgspec
@@ -12,10 +12,11 @@ import msgspec
 from unslow import __version__
 from unslow.catalog.architectures import made_up_shapes
 from unslow.commands._output import Progress
+from unslow.commands.bench import BenchRequest
 from unslow.commands.bench.bencher import Bencher
-from unslow.commands.bench.request import BenchSpec
+from unslow.commands.bench.request import parse_sweeps
 from unslow.commands.diagnose.look import DEFAULT_SHAPE
-from unslow.commands.diagnose.request import EVICT, Manners, caution, refusal
+from unslow.commands.diagnose.request import EVICT, caution, refusal
 from unslow.commands.diagnose.runtimes import chosen_subjects, read_at, subjects_at_url
 from unslow.commands.diagnose.target import as_url, check_url, collect, is_live, with_machine, with_subjects
 from unslow.commands.diagnose.visit import slot_of, target_of
@@ -60,30 +61,8 @@ class Started(NamedTuple):
     api_key: str = ""
 
 
-class Starter(Protocol):
-    """Starts the same server again and again, each time with other settings."""
-
-    def described(self) -> str:
-        """What it starts, in words for the user."""
-        ...
-
-    def can_set(self, setting: str) -> bool:
-        """Whether the server has such a setting."""
-        ...
-
-    def model_path(self) -> str:
-        """The file of the model; empty where only the server knows."""
-        ...
-
-    def started(
-        self, system: System, settings: Settings, timeout_s: float, waiting: Waiting
-    ) -> AbstractContextManager[Started]:
-        """The server, for as long as the block lasts; UserError where it does not start."""
-        ...
-
-
 class EngineStarter(NamedTuple):
-    """The embedded engine on a GGUF file."""
+    """Starts the embedded engine on a GGUF file again and again, each time with other settings."""
 
     path: str
     called: str
@@ -108,17 +87,19 @@ class EngineStarter(NamedTuple):
 
 
 class CommandStarter(NamedTuple):
-    """The command that the user gives."""
+    """Starts the command that the user gives again and again, each time with other settings."""
 
     command: Command
 
     def described(self) -> str:
+        """What it starts, in words for the user."""
         return command_without_secrets(self.command.words)
 
     def can_set(self, setting: str) -> bool:
         return can_set(self.command.words, setting)
 
     def model_path(self) -> str:
+        """The file of the model; empty where only the server knows."""
         program, at = program_of(self.command.words)
         own = self.command.words[at:]
         path = (
@@ -128,6 +109,7 @@ class CommandStarter(NamedTuple):
 
     @contextmanager
     def started(self, system: System, settings: Settings, timeout_s: float, waiting: Waiting) -> Iterator[Started]:
+        """The server, for as long as the block lasts; UserError where it does not start."""
         with launch(system, self.command, settings, timeout_s=timeout_s, waiting=waiting) as server:
             program, at = program_of(server.words)
             key = program.key(server.words[at:])
@@ -190,6 +172,9 @@ MEMORY_OVER = 1.1  # What a server takes for each byte of its model, at the leas
 _SMALLER = "stop what takes the memory, or measure a smaller model"
 
 
+Starter = EngineStarter | CommandStarter
+
+
 class Own:
     """Starts the same server with one setting after the other; `passes` and `failures` are of all of them."""
 
@@ -229,7 +214,17 @@ class Own:
             found_file(given)
             return cls(system, machine, progress, CommandStarter(given))
         engine_version()
-        return cls(system, machine, progress, _engine_on(system, model, progress))
+        shape = model or DEFAULT_SHAPE
+        if shape in made_up_shapes():
+            step = "writing the made-up model"
+            path = default_cache().model(shape, progress=lambda done, total: progress.step(step, done / total))
+            starter = EngineStarter(str(path), f"a made-up model ({shape}, random weights)")
+            return cls(system, machine, progress, starter)
+        found = resolve(system, shape)
+        if found.format != "gguf":
+            hint = "give the command that serves it: --command"
+            raise UserError(f"{shape} is no GGUF file, and the embedded engine reads nothing else", hint)
+        return cls(system, machine, progress, EngineStarter(found.path, found.name))
 
     def can_set(self, setting: str) -> bool:
         """Whether the server has such a setting."""
@@ -266,8 +261,8 @@ class Own:
         with self.starter.started(self.system, settings, self.timeout_s, waiting) as server:
             self.load_s = server.load_s
             subject = with_machine(server.subject, self.machine)
-            manners = Manners(evict=True, api_key=server.api_key or None)  # nobody else has a conversation there
-            bencher = Bencher(self.system, subject, target_of(self.system, subject, manners), self.progress)
+            target = target_of(self.system, subject, server.api_key)
+            bencher = Bencher(self.system, subject, target, self.progress)
             bencher.began_s = self.began_s
             bencher.case = Case(machine=self.machine, runtime=subject.runtime, model=subject.model, run=subject.run)
             self.case = self.case or bencher.case
@@ -285,7 +280,10 @@ class Own:
         # What this program may still take of the system's memory; None where that is not known
         now = meminfo.read(self.system).memory.available_bytes
         known = [fact.value for fact in (now, self.machine.memory.limit_bytes) if isinstance(fact, Known)]
-        free, vram = float(min(known)) if known else None, self._free_vram_bytes()
+        free = float(min(known)) if known else None
+        # What is free on all GPUs; None where there is none, or the embedded engine has no use for it
+        gpus = () if isinstance(self.starter, EngineStarter) else self.machine.gpus.value_or(())
+        vram = float(sum(gpu.vram_free_bytes.value_or(0) for gpu in gpus)) if gpus else None
         if free is not None and needed > free + (vram or 0):
             told = f"the model takes {needed / GB:.1f} GB, and {(free + (vram or 0)) / GB:.1f} GB are free"
             raise UserError(f"there is no room for a server of its own: {told}", _SMALLER)
@@ -294,27 +292,6 @@ class Own:
                 f"{vram / GB:.1f} GB are free on the GPUs and the model takes {needed / GB:.1f} GB: "
                 "what is measured may partly run on the processors, other than where it has them for itself"
             )
-
-    def _free_vram_bytes(self) -> float | None:
-        """What is free on all GPUs; None where there is none, or the embedded engine has no use for it."""
-        gpus = self.machine.gpus.value_or(())
-        if not gpus or isinstance(self.starter, EngineStarter):
-            return None
-        return float(sum(gpu.vram_free_bytes.value_or(0) for gpu in gpus))
-
-
-def _engine_on(system: System, model: str | None, progress: Progress) -> EngineStarter:
-    """The embedded engine on the model that a user means; on a made-up one where they name its shape, or nothing."""
-    shape = model or DEFAULT_SHAPE
-    if shape in made_up_shapes():
-        step = "writing the made-up model"
-        path = default_cache().model(shape, progress=lambda done, total: progress.step(step, done / total))
-        return EngineStarter(str(path), f"a made-up model ({shape}, random weights)")
-    found = resolve(system, shape)
-    if found.format != "gguf":
-        hint = "give the command that serves it: --command"
-        raise UserError(f"{shape} is no GGUF file, and the embedded engine reads nothing else", hint)
-    return EngineStarter(found.path, found.name)
 
 
 class Place(NamedTuple):
@@ -331,7 +308,11 @@ def place_of(target: str | None, api_key: str, progress: Progress, *, bandwidth:
     named = as_url(target or "")
     url = check_url(named) if named else None
     host = urlsplit(url).hostname or "" if url else ""
-    system = _door([host] if host else [])
+    system = LiveSystem([host] if host else [])
+    watcher = current_observer()
+    if watcher:  # who may have seen enough: the door can be closed
+        system = ClosingSystem([host] if host else [])
+        watcher.entered(system)
     if url and not is_loopback(host):
         progress.say(f"{url} is another machine: only the server itself can be seen from here")
         why = not_supported("the server runs on another machine", "run unslow there")
@@ -339,20 +320,10 @@ def place_of(target: str | None, api_key: str, progress: Progress, *, bandwidth:
         return Place(system, with_subjects(seen, subjects_at_url(system, url, api_key)))
     progress.step("looking at the machine", 0.0)
     seen = collect(system, bandwidth=bandwidth, api_key=api_key)
-    if watcher := current_observer():
+    if watcher:
         watcher.looked_at(seen.machine)
     subjects = chosen_subjects(system, seen, url, target, api_key)
     return Place(system, with_subjects(seen, tuple(with_machine(subject, seen.machine) for subject in subjects)))
-
-
-def _door(hosts: list[str]) -> LiveSystem:
-    """The machine; through a door that can be closed, where somebody watches who may have seen enough."""
-    watcher = current_observer()
-    if watcher is None:
-        return LiveSystem(hosts)
-    door = ClosingSystem(hosts)
-    watcher.entered(door)
-    return door
 
 
 def subject_of(snapshot: Snapshot, model: str | None = None) -> Subject | None:
@@ -370,39 +341,44 @@ def subject_of(snapshot: Snapshot, model: str | None = None) -> Subject | None:
 
 @contextmanager
 def open_bencher(
-    place: Place, request: BenchSpec, progress: Progress, start_s: float = START_TIMEOUT_S
+    place: Place, request: BenchRequest, progress: Progress, start_s: float = START_TIMEOUT_S
 ) -> Iterator[Bencher]:
     """A bencher for the server that runs, or for one that is started now, within so long, and stopped in the end."""
     wants_own = request.command is not None or (request.model is not None and request.target is None)
     subject = None if wants_own else subject_of(place.snapshot, request.model)
-    if subject is None:
-        own = own_of(place, request, progress)
-        own.timeout_s = start_s
-        with own.started({}) as bencher, _watching(bencher, request):
+    with ExitStack() as stack:
+        if subject is None:
+            own = own_of(place, request, progress)
+            own.timeout_s = start_s
+            bencher = stack.enter_context(own.started({}))
             bencher.case = case_of(place.snapshot, bencher.subject)
-            yield bencher
-        return
-    bencher = running_bencher(place, subject, request, progress)
-    with _watching(bencher, request):
+        else:
+            bencher = running_bencher(place, subject, request, progress)
+        # The sampler around it, unless it is switched off or the server's machine is another one
+        pid, host = bencher.subject.runtime.pid, urlsplit(bencher.target.url).hostname or ""
+        here = bencher.subject.runtime.embedded or isinstance(pid, Known) or is_loopback(host)
+        if request.hz > 0 and here:
+            pids = [pid.value] if isinstance(pid, Known) else []
+            bencher.sampler = stack.enter_context(Sampler(bencher.system, pids, request.hz))
         yield bencher
 
 
-def own_of(place: Place, request: BenchSpec, progress: Progress) -> Own:
+def own_of(place: Place, request: BenchRequest, progress: Progress) -> Own:
     """What starts servers of its own."""
     return Own.from_request(
         place.system, place.snapshot.machine, progress, model=request.model, command=request.command
     )
 
 
-def running_bencher(place: Place, subject: Subject, request: BenchSpec, progress: Progress) -> Bencher:
+def running_bencher(place: Place, subject: Subject, request: BenchRequest, progress: Progress) -> Bencher:
     """A bencher for a server that somebody runs, with the manners of a guest; UserError where it may not be asked."""
-    if why := refusal(subject, request.manners):
+    if why := refusal(subject):
         raise UserError(f"{subject.runtime.url.value_or('the server')}: {why.why}", why.how_to_get)
-    target = target_of(place.system, subject, request.manners)
-    slot = slot_of(place.system, subject, target, request.manners)
+    target = target_of(place.system, subject, request.api_key)
+    slot = slot_of(place.system, subject, target, evict=request.evict)
     if isinstance(slot, Unknown):
         raise UserError(f"{target.url}: {slot.why}", slot.how_to_get)
-    if any(asked.axis == "users" for asked in request.sweeps) and not request.manners.evict:
+    if any(asked.axis == "users" for asked in parse_sweeps(request)) and not request.evict:
         # UserError where many users at once would push out a conversation: they take every slot
         used = read_free_slots(target.server(place.system)).talking
         if used:
@@ -424,17 +400,3 @@ def context_of(bencher: Bencher) -> int | None:
     runtime = bencher.subject.runtime
     context = runtime.context_per_slot.value_or(runtime.context_length.value_or(None))
     return int(context) if context is not None else None
-
-
-@contextmanager
-def _watching(bencher: Bencher, request: BenchSpec) -> Iterator[None]:
-    """The sampler around it, unless it is switched off or the server's machine is another one."""
-    pid = bencher.subject.runtime.pid
-    host = urlsplit(bencher.target.url).hostname or ""
-    here = bencher.subject.runtime.embedded or isinstance(pid, Known) or is_loopback(host)
-    if request.hz <= 0 or not here:
-        yield
-        return
-    with Sampler(bencher.system, [pid.value] if isinstance(pid, Known) else [], request.hz) as sampler:
-        bencher.sampler = sampler
-        yield

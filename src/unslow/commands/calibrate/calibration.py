@@ -8,10 +8,10 @@ from pathlib import Path
 import msgspec
 
 from unslow import __version__
+from unslow.commands._diagnosis_options import Looking
 from unslow.commands._output import Progress
 from unslow.commands.calibrate import CalibrateRequest
 from unslow.commands.diagnose.look import look_and_measure
-from unslow.commands.diagnose.request import USUAL, DiagnoseSpec, Manners
 from unslow.facts.calibration import Calibration, Point, Rates, Scale
 from unslow.facts.errors import UserError
 from unslow.facts.machine import Cpu, Machine
@@ -176,9 +176,9 @@ DISTURBED_SHARE = 0.1
 
 def calibrate_running(request: CalibrateRequest, progress: Progress) -> Calibration:
     """Measure a server as a diagnosis does, with the same manners; UserError where it may not or can't be measured."""
-    manners = Manners(evict=request.evict, api_key=request.api_key or os.environ.get("UNSLOW_API_KEY"))
-    wanted = DiagnoseSpec(request.target, manners, limits=USUAL._replace(only=(SPEED,)))
-    snapshot = look_and_measure(wanted, progress).snapshot
+    key = request.api_key or os.environ.get("UNSLOW_API_KEY")
+    wanted = Looking(target=request.target, evict=request.evict, api_key=key)
+    snapshot = look_and_measure(wanted, progress, only=(SPEED,)).snapshot
     return checked(calibration_of(snapshot), anyway=request.anyway)
 
 
@@ -282,19 +282,18 @@ def _runtime(calibration: Calibration) -> Runtime:
 def forget_calibrations(system: System, word: str, store: CalibrationStore | None = None) -> list[str]:
     """Remove the calibrations whose file, engine, device or processor has the word, or all; UserError for none."""
     store = store or default_store()
-    gone = [one.path for one in store.read_all(system) if word.casefold() in _described(one)]
+    gone = []
+    for one in store.read_all(system):
+        known = one.calibration
+        words = (known.engine, known.device, known.engine_version, known.machine.cpu) if known else ()
+        if word.casefold() in " ".join((one.path, *words)).casefold():
+            gone.append(one.path)
     if not gone:
         what = f"no calibration is about {word!r}" if word else "no calibration is kept"
         raise UserError(what, "`unslow calibrate --list` shows them")
     for path in gone:
         store.forget(path)
     return gone
-
-
-def _described(one: Stored) -> str:
-    known = one.calibration
-    words = (known.engine, known.device, known.engine_version, known.machine.cpu) if known else ()
-    return " ".join((one.path, *words)).casefold()
 
 
 def calibrate(system: System, request: CalibrateRequest, progress: Progress) -> Calibration:

@@ -20,7 +20,6 @@ from unslow.commands._request import Option, function_of
 from unslow.facts.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from unslow.commands.diagnose.request import DiagnoseSpec
     from unslow.think.report import Report
 
 
@@ -43,24 +42,14 @@ class DiagnoseRequest(Keeping, frozen=True, kw_only=True):
 
 def answer(request: DiagnoseRequest, progress: Progress) -> "Report":
     """The diagnosis."""
-    from unslow.commands.diagnose.look import diagnose_target
-    from unslow.commands.diagnose.request import DiagnoseSpec
-
-    looked = DiagnoseSpec.of(request)
-    return (
-        _judged(request.target, looked) if isinstance(request.target, Snapshot) else diagnose_target(looked, progress)
-    )
-
-
-def _judged(snapshot: Snapshot, looked: "DiagnoseSpec") -> "Report":
-    """The report on what was seen before, with the wishes of now."""
-    import msgspec
-
     from unslow.commands._fix_commands import spelled
+    from unslow.commands.diagnose.look import diagnose_target
+    from unslow.commands.diagnose.request import resolve_request, with_wish
     from unslow.think.judge.judge import diagnose as judge
 
-    if looked.goal is not None or looked.context is not None:
-        snapshot = msgspec.structs.replace(snapshot, wish=looked.wish)
+    if not isinstance(request.target, Snapshot):
+        return diagnose_target(resolve_request(request), progress).report
+    snapshot = with_wish(request.target, request)
     return spelled(judge(snapshot), snapshot)
 
 

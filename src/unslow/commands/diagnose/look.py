@@ -4,7 +4,7 @@ import re
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, NamedTuple
@@ -13,15 +13,19 @@ from urllib.parse import urlsplit
 import msgspec
 
 from unslow import __version__
+from unslow.commands._diagnosis_options import Looking
 from unslow.commands._fix_commands import spelled
 from unslow.commands._output import Progress, Silent
 from unslow.commands.diagnose.request import (
     RECORDED_REQUEST,
     Course,
-    DiagnoseSpec,
+    Discretion,
+    limits_of,
     recorded_request,
     request_to_record,
     userinfo,
+    wish_of,
+    with_wish,
 )
 from unslow.commands.diagnose.runtimes import PROCESSES, chosen_subjects, subjects_at_url
 from unslow.commands.diagnose.target import (
@@ -56,7 +60,7 @@ from unslow.think.judge.judge import diagnose
 from unslow.think.report import Report
 
 if TYPE_CHECKING:
-    from unslow.commands.diagnose.visit import Measured, Measuring
+    from unslow.commands.diagnose.visit import Measuring
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -102,31 +106,28 @@ def embedded_subject(system: System, shape: str | None, progress: Progress) -> I
     """The engine with a made-up model, for as long as it is needed; as it was, where this is a recording."""
     name = shape or DEFAULT_SHAPE
     progress.say(f"no runtime is running: measuring the embedded engine on a made-up model ({name}, random weights)")
-    try:
-        live = system.live()
-    except LookError:
-        yield _read(system, msgspec.convert(system.ask(_EMBEDDED, dict), Started))
-        return
-    with _running(live, name, progress) as started:
-        yield _read(system, msgspec.convert(system.ask(_EMBEDDED, lambda: msgspec.to_builtins(started)), Started))
+    with ExitStack() as stack:
+        try:
+            live = system.live()
+        except LookError:
+            told = system.ask(_EMBEDDED, dict)
+        else:
+            started = stack.enter_context(_running(live, name, progress))
+            told = system.ask(_EMBEDDED, lambda: msgspec.to_builtins(started))
+        one = msgspec.convert(told, Started)
+        subject = read_embedded(system, one.url, one.pid, one.version, one.log_path, one.model_path)
+        load_s = measured(one.load_s, "until the embedded engine answered")
+        yield msgspec.structs.replace(subject, run=msgspec.structs.replace(subject.run, load_s=load_s))
 
 
 @contextmanager
 def _running(live: Live, name: str, progress: Progress) -> Iterator[Started]:
-    version = engine_version()
-    path = default_cache().model(
-        name, progress=lambda done, total: progress.step("writing the made-up model", done / total)
-    )
+    version, step = engine_version(), "writing the made-up model"
+    path = str(default_cache().model(name, progress=lambda done, total: progress.step(step, done / total)))
     start = live.clock()
     progress.step("starting the embedded engine", 0.0)
-    with start_engine(live, str(path)) as engine:
-        yield Started(engine.url, engine.pid, version, engine.log_path, str(path), live.clock() - start)
-
-
-def _read(system: System, started: Started) -> Subject:
-    subject = read_embedded(system, started.url, started.pid, started.version, started.log_path, started.model_path)
-    load_s = measured(started.load_s, "until the embedded engine answered")
-    return msgspec.structs.replace(subject, run=msgspec.structs.replace(subject.run, load_s=load_s))
+    with start_engine(live, path) as engine:
+        yield Started(engine.url, engine.pid, version, engine.log_path, path, live.clock() - start)
 
 
 class Looked(NamedTuple):
@@ -137,17 +138,11 @@ class Looked(NamedTuple):
     course: Course = Course()
 
 
-class Door(NamedTuple):
-    """Through what the world is seen: live with a door that can be closed, or a recording and how it went."""
+def look_and_measure(request: Looking, progress: Progress, only: tuple[str, ...] = ()) -> Looked:
+    """What runs here, or at the URL that the request names, by all measurements or those alone. It holds no key."""
+    from unslow.commands.diagnose.visit import Measuring
 
-    system: System
-    closing: ClosingSystem | None = None
-    recorded: Course | None = None
-
-
-def look_and_measure(request: DiagnoseSpec, progress: Progress) -> Looked:
-    """What runs here, or at the URL that the request names. It holds no key."""
-    discretion = request.discretion
+    discretion, limits = Discretion.about(request.api_key, request.target), limits_of(request)._replace(only=only)
     with discretion.errors():
         named = as_url(request.target or "")
         url = check_url(named) if named else None
@@ -158,24 +153,26 @@ def look_and_measure(request: DiagnoseSpec, progress: Progress) -> Looked:
         closing = ClosingSystem([host] if host else [])
         if watcher := current_observer():
             watcher.entered(closing)
-        with _recorded(closing, request, shown) as system, stoppable(closing):
-            seen = _looked(Door(system, closing), url, request, shown)
-            system.ask(RECORDED_REQUEST, lambda: request_to_record(request, url, seen.course))
+        with _recorded(closing, request, discretion, shown) as system, stoppable(closing):
+            seen = look_at(Measuring(system, request, shown, limits, door=closing), url)
+            system.ask(RECORDED_REQUEST, lambda: request_to_record(request, url, limits, seen.course))
         return seen._replace(snapshot=discretion.facts(seen.snapshot))
 
 
 def replay_diagnosis(recording: RecordedSystem, progress: Progress) -> Looked:
     """The same again from the recording of a diagnosis."""
-    request, url, course = recorded_request(recording.ask(RECORDED_REQUEST, dict))
-    return _looked(Door(recording, recorded=course), url, request, progress)
+    from unslow.commands.diagnose.visit import Measuring
+
+    request, kept = recorded_request(recording.ask(RECORDED_REQUEST, dict))
+    return look_at(Measuring(recording, request, progress, kept.limits, recorded=kept.course), kept.url)
 
 
 @contextmanager
-def _recorded(closing: ClosingSystem, request: DiagnoseSpec, progress: Progress) -> Iterator[System]:
+def _recorded(closing: ClosingSystem, request: Looking, discretion: Discretion, progress: Progress) -> Iterator[System]:
     if not request.record:
         yield closing
         return
-    recorder = recorder_of(closing, request.record, request.discretion.keys)
+    recorder = recorder_of(closing, request.record, discretion.keys)
     try:
         yield recorder
     finally:
@@ -183,48 +180,45 @@ def _recorded(closing: ClosingSystem, request: DiagnoseSpec, progress: Progress)
     progress.say(f"wrote the recording {request.record}")
 
 
-def _looked(door: Door, url: str | None, request: DiagnoseSpec, progress: Progress) -> Looked:
-    if url is None or is_loopback(urlsplit(url).hostname or ""):
-        return look_here(door, url, request, progress)
-    return look_afar(door, url, request, progress)
-
-
-def look_here(door: Door, url: str | None, request: DiagnoseSpec, progress: Progress) -> Looked:
-    """This machine, with the subjects that the request means, measured."""
-    system, measuring = door.system, _measuring(door, request, progress)
+def look_at(measuring: "Measuring", url: str | None) -> Looked:
+    """This machine, with the subjects that the request means, measured; or the server at a URL elsewhere."""
+    system, request, progress = measuring.system, measuring.request, measuring.progress
+    if url and not is_loopback(urlsplit(url).hostname or ""):
+        return _look_afar(measuring, url)
     progress.step("looking at the machine and at what runs on it", 0.0)
     port = urlsplit(url).port if url else None
-    seen = collect(system, bandwidth=not request.manners.passive, api_key=request.manners.api_key or "", port=port)
-    seen = msgspec.structs.replace(seen, wish=request.wish)
+    seen = collect(system, bandwidth=not request.passive, api_key=request.api_key or "", port=port)
+    seen = msgspec.structs.replace(seen, wish=wish_of(request))
     if watcher := current_observer():
         watcher.looked_at(seen.machine)
     if url is None:
         _check_processes(seen)
     target = request.target if url is None else None
-    subjects = chosen_subjects(system, seen, url, target, request.manners.api_key or "")
+    subjects = chosen_subjects(system, seen, url, target, request.api_key or "")
     if request.log:
         subjects = with_log_of(system, subjects, request.log)
-    if not subjects and (request.target is not None or request.manners.passive):
+    if not subjects and (request.target is not None or request.passive):
         raise UserError("no running runtime was found", "start one, give its URL, or leave out --passive")
-    if subjects:
-        whole = [with_machine(subject, seen.machine) for subject in subjects]
-        return _measured_here(system, seen, measuring.measured(seen, whole), request)
-    with embedded_subject(system, request.shape, progress) as subject:
-        measuring.begin_again()
-        return _measured_here(system, seen, measuring.measured(seen, [with_machine(subject, seen.machine)]), request)
+    with ExitStack() as stack:
+        if not subjects:
+            subjects = (stack.enter_context(embedded_subject(system, request.model, progress)),)
+            measuring.begin_again()
+        done = measuring.measured(seen, [with_machine(subject, seen.machine) for subject in subjects])
+        found = tuple(_with_earlier(system, seen, subject) for subject in done.subjects)
+        if not request.passive and done.course.ended != "stopped":
+            seen = _with_best_bandwidth(system, seen)
+        return Looked(with_subjects(seen, found), done.notes, done.course)
 
 
-def _measuring(door: Door, request: DiagnoseSpec, progress: Progress) -> "Measuring":
-    from unslow.commands.diagnose.visit import Measuring
-
-    return Measuring(door.system, request.manners, progress, request.limits, door=door.closing, recorded=door.recorded)
-
-
-def _measured_here(system: System, seen: Snapshot, measured: "Measured", request: DiagnoseSpec) -> Looked:
-    subjects = tuple(_with_earlier(system, seen, subject) for subject in measured.subjects)
-    if not request.manners.passive and measured.course.ended != "stopped":
-        seen = _with_best_bandwidth(system, seen)
-    return Looked(with_subjects(seen, subjects), measured.notes, measured.course)
+def _look_afar(measuring: "Measuring", url: str) -> Looked:
+    """A server elsewhere: its machine can't be seen from here."""
+    system, request = measuring.system, measuring.request
+    measuring.progress.say(f"{url} is another machine: only the server itself can be seen from here")
+    why = not_supported("the server runs on another machine", "run unslow there")
+    machine, wish = Machine(gpus=why), wish_of(request)
+    seen = Snapshot(unslow_version=__version__, taken_at=system.now(), machine=machine, wish=wish)
+    done = measuring.measured(seen, subjects_at_url(system, url, request.api_key or ""))
+    return Looked(with_subjects(seen, done.subjects), done.notes, done.course)
 
 
 def _with_earlier(system: System, seen: Snapshot, subject: Subject) -> Subject:
@@ -274,16 +268,6 @@ def _with_best_bandwidth(system: System, seen: Snapshot) -> Snapshot:
     return msgspec.structs.replace(seen, machine=machine)
 
 
-def look_afar(door: Door, url: str, request: DiagnoseSpec, progress: Progress) -> Looked:
-    """A server elsewhere: its machine can't be seen from here."""
-    system, measuring = door.system, _measuring(door, request, progress)
-    progress.say(f"{url} is another machine: only the server itself can be seen from here")
-    why = not_supported("the server runs on another machine", "run unslow there")
-    seen = Snapshot(unslow_version=__version__, taken_at=system.now(), machine=Machine(gpus=why), wish=request.wish)
-    measured = measuring.measured(seen, subjects_at_url(system, url, request.manners.api_key or ""))
-    return Looked(with_subjects(seen, measured.subjects), measured.notes, measured.course)
-
-
 class Diagnosed(NamedTuple):
     """A report, and what it was made from."""
 
@@ -291,17 +275,10 @@ class Diagnosed(NamedTuple):
     looked: Looked
 
 
-def diagnose_target(request: DiagnoseSpec, progress: Progress) -> Report:
-    """The report on whatever the request names."""
-    return diagnosed_target(request, progress).report
-
-
-def diagnosed_target(request: DiagnoseSpec, progress: Progress) -> Diagnosed:
-    """The same, with what was seen."""
+def diagnose_target(request: Looking, progress: Progress) -> Diagnosed:
+    """The report on whatever the request names, with what was seen."""
     looked = look_and_measure(request, progress) if is_live(request.target) else _stored(request, progress)
-    snapshot = looked.snapshot
-    if request.goal is not None or request.context is not None:
-        snapshot = msgspec.structs.replace(snapshot, wish=request.wish)
+    snapshot = with_wish(looked.snapshot, request)
     if request.save:
         save(snapshot, request.save, progress)
     try:
@@ -314,7 +291,7 @@ def diagnosed_target(request: DiagnoseSpec, progress: Progress) -> Diagnosed:
     return Diagnosed(with_notes(spelled(report, snapshot), looked), looked._replace(snapshot=snapshot))
 
 
-def _stored(request: DiagnoseSpec, progress: Progress) -> Looked:
+def _stored(request: Looking, progress: Progress) -> Looked:
     if request.record:
         raise UserError("--record keeps what is seen of something that runs", "leave out the stored TARGET")
     recording = recorded_diagnosis(Path(str(request.target)))

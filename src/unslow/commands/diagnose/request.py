@@ -9,14 +9,14 @@ from urllib.parse import unquote
 
 import msgspec
 
-from unslow.commands._diagnosis_options import Keeping, Looking
+from unslow.commands._diagnosis_options import Looking
 from unslow.commands._output import Progress
 from unslow.commands.diagnose.target import as_url
 from unslow.facts.errors import UserError
 from unslow.facts.machine import Facts
 from unslow.facts.masking import data_without_keys, is_secret, keyless, without_keys
 from unslow.facts.runtime import Runtime
-from unslow.facts.snapshot import Subject, Wish
+from unslow.facts.snapshot import Snapshot, Subject, Wish
 from unslow.facts.values import NOT_LOOKED, Absence, Fact, Known, Unknown, first_known, not_found, reported
 from unslow.think.judge.next_measurement import Choice
 
@@ -34,13 +34,15 @@ class Limits(NamedTuple):
 
 QUICK, USUAL, THOROUGH = Limits(10.0, 0.7, 0.5), Limits(60.0, 4.0), Limits(300.0, 6.0, 2.5)
 _MOST_LISTED = 2
-SHORTEST_S, LONGEST_S = 5.0, 3600.0
 _A_SPEED = 15.0
 """Completions in all of the time: five of them may be needed, and leave most of it to other measurements."""
 
 
-def limits_of(seconds: float) -> Limits:
-    """The limits for a time between the usual ones."""
+def limits_of(request: Looking) -> Limits:
+    """What a request gives it time for: the usual ones, or those for a time between them."""
+    if request.seconds is None:
+        return QUICK if request.quick else THOROUGH if request.thorough else USUAL
+    seconds = request.seconds
     like = QUICK if seconds <= QUICK.seconds else USUAL if seconds < THOROUGH.seconds else THOROUGH
     each = min(like.seconds_per_completion, max(QUICK.seconds_per_completion, seconds / _A_SPEED))
     return like._replace(seconds=seconds, seconds_per_completion=each)
@@ -84,35 +86,22 @@ MANY_CONVERSATIONS = ("vLLM", "SGLang", "TGI")
 _OLLAMA_KEEPS_PUSHED_OUT = (0, 30)  # since then a llama-server, which keeps such caches in system memory
 
 
-class Manners(NamedTuple):
-    """What the user allows."""
-
-    passive: bool = False
-    quick: bool = False
-    evict: bool = False
-    api_key: str | None = None
-
-
-def refusal(subject: Subject, manners: Manners) -> Unknown | None:
+def refusal(subject: Subject, *, passive: bool = False) -> Unknown | None:
     """Why the server is not measured; None where nothing that is known speaks against it."""
     runtime = subject.runtime
-    if manners.passive:
+    if passive:
         return not_found("--passive was given", "run without --passive")
     if not isinstance(runtime.url, Known):
         return not_found("its address is not known", "give its URL as TARGET")
     if runtime.embedded:
         return None
-    return _not_ready(runtime) or _not_idle(runtime)
-
-
-def _not_ready(runtime: Runtime) -> Unknown | None:
     if isinstance(runtime.state, Unknown):
         looked = runtime.state.absence is Absence.NOT_FOUND  # it answered, and that there is nothing to measure
         why = runtime.state.why if looked else f"it does not answer as a server does: {runtime.state.why}"
         return not_found(why, runtime.state.how_to_get)
     if runtime.state.value != "loaded":
         return not_found(f"its model is {runtime.state.value}", "try again when it is loaded")
-    return None
+    return _not_idle(runtime)
 
 
 def _not_idle(runtime: Runtime) -> Unknown | None:
@@ -177,8 +166,8 @@ class Discretion(NamedTuple):
 
     @classmethod
     def about(cls, api_key: str | None, target: str | None) -> "Discretion":
-        """Of the key that the user gave, and of what stands before the @ of a URL."""
-        return cls(tuple(key for key in (api_key or "", *userinfo(target or "")) if is_secret(key)))
+        """Of the key that the user gave, and of what stands before the @ of a target that is a URL."""
+        return cls(tuple(key for key in (api_key or "", *userinfo(as_url(target or "") or "")) if is_secret(key)))
 
     def facts(self, facts: F) -> F:
         """The facts without these keys and without whatever looks like one; the very same where none is in them."""
@@ -219,54 +208,36 @@ def userinfo(url: str) -> list[str]:
     return [*words, *(meant for word in words if (meant := unquote(word)) != word)]
 
 
-class DiagnoseSpec(NamedTuple):
-    """What the user asked for."""
+L = TypeVar("L", bound=Looking)
 
-    target: str | None = None
-    manners: Manners = Manners()
-    goal: float | None = None
-    context: int | None = None
-    log: str | None = None
-    shape: str | None = None
-    save: str | None = None
-    limits: Limits = USUAL
-    record: str | None = None
 
-    @classmethod
-    def of(cls, asked: Looking) -> "DiagnoseSpec":
-        """The request that was asked for."""
-        key = asked.api_key or os.environ.get("UNSLOW_API_KEY")
-        usual = QUICK if asked.quick else THOROUGH if asked.thorough else USUAL
-        return cls(
-            target=asked.target if isinstance(asked.target, str) else None,
-            manners=Manners(passive=asked.passive, evict=asked.evict, api_key=key),
-            goal=asked.goal,
-            context=asked.context,
-            log=str(Path(asked.log).resolve()) if asked.log else None,
-            shape=asked.model,
-            save=asked.save if isinstance(asked, Keeping) else None,
-            limits=usual if asked.seconds is None else limits_of(asked.seconds),
-            record=asked.record if isinstance(asked, Keeping) else None,
-        )
+def resolve_request(request: L) -> L:
+    """The request with the key of the environment where none was given, and the whole path of its log."""
+    key = request.api_key or os.environ.get("UNSLOW_API_KEY")
+    return request._replace(api_key=key, log=str(Path(request.log).resolve()) if request.log else None)
 
-    @property
-    def wish(self) -> Wish:
-        """What the user wants, as facts."""
-        return Wish(
-            context_tokens=NOT_LOOKED if self.context is None else reported(self.context, "--context"),
-            tokens_per_s=NOT_LOOKED if self.goal is None else reported(self.goal, "--goal"),
-        )
 
-    @property
-    def discretion(self) -> Discretion:
-        """What must not be seen of it."""
-        return Discretion.about(self.manners.api_key, as_url(self.target or ""))
+def wish_of(request: Looking) -> Wish:
+    """What the user wants, as facts."""
+    return Wish(
+        context_tokens=NOT_LOOKED if request.context is None else reported(request.context, "--context"),
+        tokens_per_s=NOT_LOOKED if request.goal is None else reported(request.goal, "--goal"),
+    )
+
+
+def with_wish(snapshot: Snapshot, request: Looking) -> Snapshot:
+    """What was seen before, with the wishes of now where there are any."""
+    if request.goal is None and request.context is None:
+        return snapshot
+    return msgspec.structs.replace(snapshot, wish=wish_of(request))
 
 
 RECORDED_REQUEST = "diagnosis"
 
 
-class _Told(msgspec.Struct, frozen=True, omit_defaults=True):
+class RecordedRequest(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The request and the course as a recording holds them: without the key."""
+
     url: str | None = None
     target: str | None = None
     """A process id."""
@@ -280,32 +251,18 @@ class _Told(msgspec.Struct, frozen=True, omit_defaults=True):
     course: Course = Course()
 
 
-def request_to_record(request: DiagnoseSpec, url: str | None, course: Course) -> Any:
-    """The request and the course as a recording holds them: without the key."""
-    return msgspec.to_builtins(
-        _Told(
-            url,
-            None if url else request.target,
-            request.manners.passive,
-            request.manners.evict,
-            request.goal,
-            request.context,
-            request.log,
-            request.shape,
-            request.limits,
-            course,
-        )
-    )
+def request_to_record(request: Looking, url: str | None, limits: Limits, course: Course) -> Any:
+    """What is recorded of a diagnosis of that URL, or of what the request names."""
+    target, shape = None if url else request.target, request.model
+    asked = (request.passive, request.evict, request.goal, request.context, request.log, shape)
+    return msgspec.to_builtins(RecordedRequest(url, target, *asked, limits, course))
 
 
-def recorded_request(raw: Any) -> tuple[DiagnoseSpec, str | None, Course]:
-    """The request, the URL that it means, and the course; UserError where a recording holds something else."""
+def recorded_request(raw: Any) -> tuple[Looking, RecordedRequest]:
+    """The request again, and all that was recorded of it; UserError where a recording holds something else."""
     try:
-        kept = msgspec.convert(raw, _Told)
+        kept = msgspec.convert(raw, RecordedRequest)
     except msgspec.ValidationError as error:
         raise UserError(f"the recording of a diagnosis does not fit: {error}", "record it again") from error
-    manners = Manners(passive=kept.passive, evict=kept.evict)
-    request = DiagnoseSpec(
-        kept.url or kept.target, manners, kept.goal, kept.context, kept.log, kept.shape, limits=kept.limits
-    )
-    return request, kept.url, kept.course
+    same = {name: getattr(kept, name) for name in ("passive", "evict", "goal", "context", "log")}
+    return Looking(target=kept.url or kept.target, model=kept.shape, **same), kept

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from unslow import __version__
-from unslow.commands._output import Progress, Silent
+from unslow.commands._output import Progress, Silent, write_file
 from unslow.commands.diagnose.runtimes import read_runtimes
 from unslow.facts.errors import UserError
 from unslow.facts.machine import Machine
@@ -145,20 +145,11 @@ def save(snapshot: Snapshot, output: str, progress: Progress) -> None:
 
 
 def write_whole(data: bytes, output: str) -> None:
-    """Whole or not at all: whoever opens the file meanwhile sees the one before; `-` is standard output."""
+    """Whole or not at all; `-` is standard output."""
     if output == "-":
         sys.stdout.buffer.write(data)
-        return
-    path = Path(os.path.realpath(output))  # a link stays a link
-    try:
-        if path.exists() and not path.is_file():
-            path.write_bytes(data)  # a device or a pipe is written to, never replaced
-        else:
-            part = path.with_name(f".{path.name}.part")
-            part.write_bytes(data)
-            part.replace(path)
-    except OSError as error:
-        raise UserError(f"{output}: {error.strerror or error}", "name a file that can be written") from error
+    else:
+        write_file(data, output)
 
 
 def collect(system: System, *, bandwidth: bool, api_key: str = "", port: int | None = None) -> Snapshot:

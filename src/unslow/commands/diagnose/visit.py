@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from unslow.commands._diagnosis_options import Looking
 from unslow.commands._output import Progress
 from unslow.commands.diagnose.request import (
     EVICT,
@@ -17,7 +18,6 @@ from unslow.commands.diagnose.request import (
     USUAL,
     Course,
     Limits,
-    Manners,
     Step,
     busy,
     caution,
@@ -54,12 +54,12 @@ from unslow.think.report import SubjectReport
 HELD = not_found("every slot holds a conversation that a measurement would push out", EVICT)
 
 
-def target_of(system: System, subject: Subject, manners: Manners) -> Target:
+def target_of(system: System, subject: Subject, api_key: str | None) -> Target:
     """The server of a subject, with all that asking it needs."""
     runtime = subject.runtime
     # The user's key; else, for a llama-server here, the one that it was started with
-    own = is_llama_server(subject.runtime) and not subject.runtime.embedded
-    key = manners.api_key or (read_key_of(system, subject.runtime) if own else "")
+    own = is_llama_server(runtime) and not runtime.embedded
+    key = api_key or (read_key_of(system, runtime) if own else "")
     # A llama-server alone has one model, whatever it is called; through a router it must be named
     named = not is_llama_server(runtime) or runtime.front.value_or("").endswith(runtime.url.value_or("-"))
     return Target(
@@ -72,14 +72,14 @@ def target_of(system: System, subject: Subject, manners: Manners) -> Target:
     )
 
 
-def slot_of(system: System, subject: Subject, target: Target, manners: Manners) -> int | Unknown | None:
+def slot_of(system: System, subject: Subject, target: Target, *, evict: bool) -> int | Unknown | None:
     """The slot to measure on, None for any; Unknown where every one of them holds a conversation."""
     if subject.runtime.embedded:
         return None
     if not is_llama_server(subject.runtime):
-        return None if manners.evict else pushes_out(subject.runtime)
+        return None if evict else pushes_out(subject.runtime)
     slot = next(reversed(read_free_slots(target.server(system)).unused), None)
-    return HELD if slot is None and not manners.evict else slot
+    return HELD if slot is None and not evict else slot
 
 
 WATCH_S = 6.0
@@ -92,14 +92,14 @@ _MOST_ANSWERED = 5 * 512  # Tokens that the usual measurement asks for at most
 class Visit:
     """One subject while it is measured."""
 
-    def __init__(self, system: System, seen: Snapshot, subject: Subject, manners: Manners, limits: Limits) -> None:
+    def __init__(self, system: System, seen: Snapshot, subject: Subject, request: Looking, limits: Limits) -> None:
         self.subject = subject
         self.label = ""
         """In front of what is said, where several servers are measured."""
         self.done: set[str] = set(measurements()) - set(limits.only or trials())
         self.performed: list[str] = []
-        self._system, self._seen, self._manners, self._limits = system, seen, manners, limits
-        self._refused = refusal(subject, manners)
+        self._system, self._seen, self._request, self._limits = system, seen, request, limits
+        self._refused = refusal(subject, passive=request.passive)
         self._report: SubjectReport | None = None
 
     @property
@@ -121,7 +121,7 @@ class Visit:
         """Say what will be sent, or why nothing is."""
         url = self.subject.runtime.url.value_or("the server")
         if self.may_send:
-            slot = slot_of(self._system, self.subject, self._target(), self._manners)
+            slot = slot_of(self._system, self.subject, self._target(), evict=self._request.evict)
             self._refused = slot if isinstance(slot, Unknown) else None
         if self._refused:
             anyway = ANYWAY if self._refused.how_to_get == EVICT else ""
@@ -153,11 +153,6 @@ class Visit:
         return next_measurement(
             self.case, self.report(), self.done, seconds_left, may_send=self.may_send, patience=patience
         )
-
-    def named(self, name: str) -> Choice | None:
-        """A measurement by its name, as a recording has it."""
-        known = measurements().get(name)
-        return Choice(known, (), 0.0) if known and name in trials() else None
 
     def missing(self) -> list[Choice]:
         """What would be worth measuring and was not, or was cut short."""
@@ -219,7 +214,7 @@ class Visit:
         free = self._free_slots() if shown else FreeSlots()
         if free.busy:
             return busy(free.busy)
-        if shown and not free.unused and not self._manners.evict:
+        if shown and not free.unused and not self._request.evict:
             return HELD
         return Plan(
             seconds_per_completion=self._limits.seconds_per_completion,
@@ -245,7 +240,7 @@ class Visit:
         return free
 
     def _target(self) -> Target:
-        return target_of(self._system, self.subject, self._manners)
+        return target_of(self._system, self.subject, self._request.api_key)
 
     def _overlay(self, run: Run, fills: tuple[str, ...]) -> None:
         self.subject = msgspec.structs.replace(self.subject, run=joined(self.subject.run, run, fills))
@@ -286,14 +281,14 @@ class Measuring:
     def __init__(
         self,
         system: System,
-        manners: Manners,
+        request: Looking,
         progress: Progress,
         limits: Limits = USUAL,
         *,
         door: ClosingSystem | None = None,
         recorded: Course | None = None,
     ) -> None:
-        self._system, self._manners, self._progress, self._limits = system, manners, progress, limits
+        self.system, self.request, self.progress, self._limits = system, request, progress, limits
         self._door, self._recorded = door, recorded
         self._ahead = list(recorded.steps) if recorded else []
         # a clock that leaves no trace in a recording, and none at all where one goes on as it went
@@ -307,11 +302,11 @@ class Measuring:
 
     def measured(self, seen: Snapshot, subjects: Sequence[Subject]) -> Measured:
         """Every subject with its measurements; being stopped ends them, and what was measured until then is kept."""
-        visits = [Visit(self._system, seen, subject, self._manners, self._limits) for subject in subjects]
+        visits = [Visit(self.system, seen, subject, self.request, self._limits) for subject in subjects]
         try:
             for visit in visits:
                 visit.label = f"{visit.subject.runtime.url.value_or('?')}: " if len(visits) > 1 else ""
-                visit.introduce(self._progress)
+                visit.introduce(self.progress)
             while step := self._next(visits):
                 self._perform(visits, *step)
         except KeyboardInterrupt:
@@ -335,8 +330,9 @@ class Measuring:
         if self._recorded is not None:
             while self._ahead:
                 number, name = self._ahead.pop(0)
-                if number < len(visits) and (choice := visits[number].named(name)):
-                    return number, choice
+                measurement = measurements().get(name)
+                if number < len(visits) and measurement and name in trials():
+                    return number, Choice(measurement, (), 0.0)
             return None
         if self._door and self._door.is_stopped:
             return None
@@ -367,7 +363,7 @@ class Measuring:
         """What is being done, why, and how long all of it takes at most."""
         left = max(0.0, self._left())
         words = f"{left:.0f} s left at most: {visit.label}{text}, {choice.measurement.why}"
-        self._progress.step(words, 1 - left / self._limits.seconds)
+        self.progress.step(words, 1 - left / self._limits.seconds)
 
     def _left(self) -> float:
         total = self._limits.seconds

@@ -5,6 +5,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+import msgspec
+
 from unslow.catalog.models import find_model as find_known
 from unslow.catalog.quants import EstimatedMix, estimated_mix, quants, split_quant
 from unslow.catalog.weight_parts import (
@@ -274,8 +276,13 @@ def _looked(look: Callable[[], FoundModel], hint: str) -> FoundModel:
 
 
 def _read(gguf: Gguf, source: str) -> FoundModel:
-    facts = model_facts(gguf, source)
-    incomplete, notes = _shortfall(gguf)
+    facts, missing, incomplete = model_facts(gguf, source), gguf.missing_bytes, ""
+    notes: tuple[str, ...] = ()
+    if missing >= gguf.tensors.bytes and missing:  # one that ends before its first tensor is a header on purpose
+        notes = ("only the header is here, which tells all that memory depends on",)
+    elif missing:
+        incomplete = f"{size(max(missing, 2**20))} are missing: the download is not whole, it will not load"
+        notes = (incomplete,)
     return FoundModel(
         name=model_title(facts.name.value_or(""), source),
         blueprint=blueprint(gguf),
@@ -285,16 +292,6 @@ def _read(gguf: Gguf, source: str) -> FoundModel:
         notes=notes,
         incomplete=incomplete,
     )
-
-
-def _shortfall(gguf: Gguf) -> tuple[str, tuple[str, ...]]:
-    """Why a file would not load, and a note; a file that ends before its first tensor is a header on purpose."""
-    if not gguf.missing_bytes:
-        return "", ()
-    if gguf.missing_bytes >= gguf.tensors.bytes:
-        return "", ("only the header is here, which tells all that memory depends on",)
-    why = f"{size(max(gguf.missing_bytes, 2**20))} are missing: the download is not whole, it will not load"
-    return why, (why,)
 
 
 def _model_from_catalogue(meant: Meant, asked: str | None) -> FoundModel:
@@ -311,11 +308,8 @@ def _estimated(found: FoundModel, quant: str) -> FoundModel:
     estimate = estimated_mix(quant)
     if estimate is None:
         return found
-    plan = found.blueprint
-    tensors = [t._replace(bytes=int(t.bytes * estimate.factor)) for t in plan.tensors]
-    scaled = Blueprint(
-        architecture=plan.architecture, metadata=plan.metadata, tensors=tensors, vocabulary=plan.vocabulary
-    )
+    tensors = [t._replace(bytes=int(t.bytes * estimate.factor)) for t in found.blueprint.tensors]
+    scaled = msgspec.structs.replace(found.blueprint, tensors=tensors, file_bytes=0)
     return found._replace(blueprint=scaled, quant=estimate.word, estimate=estimate, notes=(estimate.note, *found.notes))
 
 
@@ -327,6 +321,4 @@ def as_quant(plan: Blueprint, quant: str) -> Blueprint:
         Tensor(name, kind, shape, quants()[kind].bytes_of(shape[0]) * math.prod(shape[1:]))
         for (name, shape), kind in zip(named, types, strict=True)
     ]
-    return Blueprint(
-        architecture=plan.architecture, metadata=plan.metadata, tensors=tensors, vocabulary=plan.vocabulary
-    )
+    return msgspec.structs.replace(plan, tensors=tensors, file_bytes=0)

@@ -199,13 +199,12 @@ def expanded(path: str) -> str:
 
 def exists(system: System, path: str) -> bool:
     """Whether there is a folder or a file that can be read."""
+    if is_folder(system, path):
+        return True
     try:
-        system.list_dir(path)
+        system.read_head(path, 1)
     except LookError:
-        try:
-            system.read_head(path, 1)
-        except LookError:
-            return False
+        return False
     return True
 
 

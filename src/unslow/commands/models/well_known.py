@@ -1,7 +1,7 @@
 """The well-known model that a user names, and the quant or format in which a runtime would have it."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from unslow.catalog import models
 from unslow.catalog.models import WellKnown
@@ -10,6 +10,8 @@ from unslow.catalog.weight_parts import Scheme, find_scheme
 from unslow.commands.models.stored import exists, expanded
 from unslow.facts.errors import UserError
 from unslow.look.system import System
+
+T = TypeVar("T")
 
 
 class Meant(NamedTuple):
@@ -33,9 +35,9 @@ def find_well_known(system: System, word: str) -> Meant:
     return Meant(model, quant, models.same_shape_as(word, model))
 
 
-def overruled(meant: Meant, asked: str | None, used: str, carried: str) -> tuple[str, ...]:
+def overruled(meant: Meant, used: str, carried: "Chosen | Mix | None") -> tuple[str, ...]:
     """A note where the flag and the name tell of different quants."""
-    if not asked or not meant.quant or used == carried:
+    if not meant.quant or (carried and used == carried.name):
         return ()
     return (f"the name tells of {meant.quant}; --quant {used} is what counts",)
 
@@ -77,7 +79,7 @@ def chosen_scheme(meant: Meant, asked: str | None, runtime: str = "vllm") -> tup
     """What is asked for, what the name carries, or what the publisher ships; and a note."""
     if asked:
         chosen = named_scheme(asked, runtime)
-        return chosen, overruled(meant, asked, chosen.name, _name(meant.quant, runtime))
+        return chosen, overruled(meant, chosen.name, _found(lambda word: named_scheme(word, runtime), meant.quant))
     if meant.quant:
         return named_scheme(meant.quant, runtime), ()
     chosen = named_scheme(meant.model.published or "BF16", runtime)
@@ -88,7 +90,7 @@ def named_scheme(word: str, runtime: str) -> Chosen:
     """The format that a word means; UserError where there is none, or this runtime does not load it."""
     if plain := _PLAIN.get(word.upper()):
         return Chosen(plain[0], None, plain[1])
-    if _knows(find_mix, word) and not _knows(find_scheme, word):
+    if _found(find_mix, word) and not _found(find_scheme, word):
         hint = "name a format of safetensors, such as --quant BF16, FP8, AWQ or GPTQ-Int4, or try --runtime llama_cpp"
         raise UserError(f"{word} is a quant of GGUF files; this runtime's memory for those is not known", hint)
     scheme = find_scheme(word, without=OTHER_HOMES)
@@ -100,19 +102,12 @@ def named_scheme(word: str, runtime: str) -> Chosen:
     return Chosen(name, scheme)
 
 
-def _name(word: str, runtime: str) -> str:
+def _found(find: Callable[[str], T], word: str) -> T | None:
+    """What a word means; None where it means nothing."""
     try:
-        return named_scheme(word, runtime).name if word else ""
+        return find(word) if word else None
     except UserError:
-        return ""
-
-
-def _knows(find: Callable[[str], object], word: str) -> bool:
-    try:
-        find(word)
-    except UserError:
-        return False
-    return True
+        return None
 
 
 DEFAULT_QUANT = "Q4_K_M"
@@ -122,20 +117,12 @@ def chosen_mix(meant: Meant, asked: str | None) -> tuple[Mix, tuple[str, ...]]:
     """The mix that is asked for, that the name carries, that the publisher ships, or the usual one; and a note."""
     if asked:
         mix = mix_named(asked)
-        return mix, overruled(meant, asked, mix.name, _mix_name(meant.quant))
+        return mix, overruled(meant, mix.name, _found(find_mix, meant.quant))
     if meant.quant:
         return mix_named(meant.quant), ()
-    shipped = _mix_name(meant.model.published)
-    if shipped:
-        return find_mix(shipped), (f"no quant was named: assuming {shipped}, as its publisher ships it",)
+    if shipped := _found(find_mix, meant.model.published):
+        return shipped, (f"no quant was named: assuming {shipped.name}, as its publisher ships it",)
     return find_mix(DEFAULT_QUANT), (f"no quant was named: assuming {DEFAULT_QUANT}",)
-
-
-def _mix_name(word: str) -> str:
-    try:
-        return find_mix(word).name if word else ""
-    except UserError:
-        return ""
 
 
 def mix_named(word: str) -> Mix:
@@ -145,9 +132,8 @@ def mix_named(word: str) -> Mix:
     try:
         return find_mix(word)
     except UserError as error:
-        if _knows(find_scheme, word) and word.upper() not in {kind.name for kind, _ in file_types().values()}:
+        if _found(find_scheme, word) and word.upper() not in {kind.name for kind, _ in file_types().values()}:
             home = next((home for name, home in OTHER_HOMES.items() if word.upper().startswith(name)), "--runtime vllm")
-            other = f"for that there is {home}; "
-            hint = f"{other}for llama.cpp name a mix: --quant {DEFAULT_QUANT}"
+            hint = f"for that there is {home}; for llama.cpp name a mix: --quant {DEFAULT_QUANT}"
             raise UserError(f"llama.cpp does not load {word.upper()}, a format of safetensors", hint) from error
         raise

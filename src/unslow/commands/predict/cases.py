@@ -284,9 +284,8 @@ def _with_host(question: SpeedQuestion, hardware: Hardware, request: PredictRequ
     if host is None:
         return question
     chip = hardware.processors.chip(request.threads or hardware.processors.cores)
-    if question.totals is None:  # the processors compute everything
-        return question._replace(chip=chip, host=host._replace(chip=chip))
-    return question._replace(host=host._replace(chip=chip))
+    alone = question.totals is None  # the processors compute everything
+    return question._replace(host=host._replace(chip=chip), chip=chip if alone else question.chip)
 
 
 def element_bytes(kv_type: str) -> float:
@@ -312,20 +311,14 @@ class Expected(NamedTuple):
     """Tokens per second of one conversation."""
 
     decode: Interval
-    prefill: Interval
     ceiling_tokens_per_s: float  # What bandwidth alone would allow
-    group: str
-    basis: str
-    gpu_layers: int | None = None  # How many layers find room on the GPUs; None for all
-    notes: tuple[str, ...] = ()
+    gpu_layers: int | None  # How many layers find room on the GPUs; None for all
 
 
-def expected(
-    model_name: str, quant: str, device_name: str, *, gpus: int = 1, context: int = 0, backend: str = ""
-) -> Expected | Unknown:
+def expected(model_name: str, quant: str, device_name: str, *, gpus: int = 1, context: int = 0) -> Expected | Unknown:
     """What to expect with as much on the GPUs as fits, or why nothing can be."""
     try:
-        request = PredictRequest.from_flags({"quant": quant or None, "backend": backend or None, "depth": context})
+        request = PredictRequest.from_flags({"quant": quant or None, "depth": context})
         model = named_model(model_name)
         if model is None:
             return Unknown(f"the model {model_name!r} is not in the catalogue", "`unslow fit --list` lists them")
@@ -337,15 +330,7 @@ def expected(
         case = case_of(found, hardware, request)
         if isinstance(case, Unknown):
             return case
-        decode, prefill = speeds_of(case, case.request)
-        return Expected(
-            decode=decode.rate,
-            prefill=prefill,
-            ceiling_tokens_per_s=decode.ceiling,
-            group=case.group,
-            basis=basis_of(case).text,
-            gpu_layers=case.asked.gpu_layers,
-            notes=case.trust.reasons,
-        )
+        decode = speeds_of(case, case.request).decode
+        return Expected(decode.rate, decode.ceiling, case.asked.gpu_layers)
     except UserError as error:
         return Unknown(error.message, error.hint)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import NamedTuple
 
 from unslow import __version__
@@ -86,16 +87,6 @@ def measured_case(plan: Blueprint, calibration: Calibration, request: PredictReq
 USUAL_ACCEPTANCE = 0.7  # Of a draft model of the same family on ordinary text, where nothing is said
 
 
-def find_draft(system: System, request: PredictRequest) -> FoundModel | None:
-    """The draft model, where one is asked for."""
-    return find_gguf_model(system, request.draft, None) if request.draft else None
-
-
-def beside(hardware: Hardware, draft: FoundModel | None) -> Hardware:
-    """The hardware with the draft's weights already on the first GPU."""
-    return hardware.holding(sum(t.bytes for t in draft.blueprint.tensors)) if draft else hardware
-
-
 def drafted(case: Case, draft: FoundModel, hardware: Hardware, request: PredictRequest) -> SpeculativeShown | None:
     """What drafting gives; None where the draft model can't be predicted there."""
     small = case_of(draft, hardware._replace(rooms=()), request)
@@ -135,10 +126,11 @@ def memory_wall_of(
     factor = known / curve[1] if known else 1.0
     # The usual mixes from the largest to the smallest, and the model's own
     names = [*(mix.name for mix in mixes_from_large_to_small()), *_ALSO]
-    plans = [(name, found.blueprint if name == found.quant else _plan(found, name)) for name in names]
-    if found.quant not in names:
-        plans.append((found.quant, found.blueprint))
-    shown = [_quant(name, plan, hardware, request, calibration) for name, plan in plans if plan is not None]
+    shown = []
+    for name in names if found.quant in names else [*names, found.quant]:
+        with suppress(UserError):  # a mix that these tensors can't have
+            plan = found.blueprint if name == found.quant else as_quant(found.blueprint, name)
+            shown.append(_quant(name, plan, hardware, request, calibration))
     quants = _apart(sorted((quant for quant in shown if quant), key=lambda q: -q.weights_bytes), found.quant)
     return ExplainShown(
         batching=tuple(
@@ -170,13 +162,6 @@ def _apart(quants: Iterable[QuantShown], own: str) -> Iterator[QuantShown]:
             yield quant
 
 
-def _plan(found: FoundModel, name: str) -> Blueprint | None:
-    try:
-        return as_quant(found.blueprint, name)
-    except UserError:  # a mix that these tensors can't have
-        return None
-
-
 def _quant(
     name: str, plan: Blueprint, hardware: Hardware, request: PredictRequest, calibration: Calibration | None
 ) -> QuantShown | None:
@@ -197,15 +182,10 @@ def _quant(
     )
 
 
-def notes_on(found: FoundModel, hardware: Hardware, case: Case, request: PredictRequest) -> tuple[str, ...]:
+def notes_on(found: FoundModel, hardware: Hardware, case: Case, request: PredictRequest) -> Iterator[str]:
     """What was assumed, what makes the interval wide, and what was asked for in vain."""
-    wide = (f"{why}: the interval is wider" for why in case.trust.reasons)
-    assumed = _assumed(found, hardware, case, request)
-    notes = (*found.notes, *hardware.notes, *wide, *assumed, *_warnings(found, hardware, case, request))
-    return tuple(dict.fromkeys(notes))
-
-
-def _assumed(found: FoundModel, hardware: Hardware, case: Case, request: PredictRequest) -> Iterator[str]:
+    yield from (*found.notes, *hardware.notes)
+    yield from (f"{why}: the interval is wider" for why in case.trust.reasons)
     if case.question.host and case.question.totals and hardware.host_is_assumed:
         speed = float(case.question.host.chip.bytes_per_s) / GB
         yield f"the host's memory is taken to deliver {speed:.0f} GB/s: --ram-bandwidth says it better"
@@ -221,6 +201,7 @@ def _assumed(found: FoundModel, hardware: Hardware, case: Case, request: Predict
         yield f"the backend is taken to be {case.asked.backend}, as is usual there: --backend {other} for the other one"
     if request.draft and request.acceptance is None:
         yield f"no acceptance was given: {USUAL_ACCEPTANCE:.0%} of the drafted tokens are taken to be right"
+    yield from _warnings(found, hardware, case, request)
 
 
 def _warnings(found: FoundModel, hardware: Hardware, case: Case, request: PredictRequest) -> Iterator[str]:
@@ -256,11 +237,13 @@ def answer(system: System, request: PredictRequest) -> PredictionReport:
     found = _find_model(system, request)
     if found.tool == OLLAMA and "runtime" not in request.given:
         request = request._replace(runtime="ollama")
-    draft = find_draft(system, request)
+    draft = find_gguf_model(system, request.draft, None) if request.draft else None
     hardware = find_hardware(system, hardware_request(request))
     if isinstance(hardware, Unknown):
         return _abstained(found, hardware)
-    case = case_of(found, beside(hardware, draft), request)
+    # The draft's weights are on the first GPU already
+    left = hardware.holding(sum(t.bytes for t in draft.blueprint.tensors)) if draft else hardware
+    case = case_of(found, left, request)
     if isinstance(case, Unknown):
         return _abstained(found, case)
     request = case.request
@@ -288,7 +271,7 @@ def answer(system: System, request: PredictRequest) -> PredictionReport:
         explain=memory_wall_of(found, case, hardware, request, match.usable) if request.explain else None,
         basis=BasisShown(kind="calibrated", text=measured.basis) if measured else basis_of(case),
         notes=(
-            *notes_on(found, hardware, case, request),
+            *dict.fromkeys(notes_on(found, hardware, case, request)),
             *notes_on_calibration(match, measured, request, can_calibrate=can_calibrate(hardware, case, request)),
         ),
     )

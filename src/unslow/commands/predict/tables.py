@@ -23,14 +23,6 @@ _MOST_COLUMNS = 10_000
 Row = list[str]
 
 
-class Cells(NamedTuple):
-    """The cells of some rows that are read: those of the names, and the two numbers."""
-
-    names: list[tuple[str, ...]]
-    depths: list[str]
-    gibs: list[str]
-
-
 class Layout:
     """The places of the columns that are read, and of those that are written."""
 
@@ -45,14 +37,14 @@ class Layout:
         self._numbers = [places[column] for column in _NUMBERS if column in places] if decimal != "." else []
         self._decimal = decimal
 
-    def read(self, rows: Sequence[Row]) -> Cells:
-        """What the rows ask; a cell that a row does not have is empty."""
+    def read(self, rows: Sequence[Row]) -> tuple[list[tuple[str, ...]], list[str], list[str]]:
+        """The cells of the names, the depths and the sizes; a cell that a row does not have is empty."""
         whole = [row if len(row) >= self._kept else [*row, *[""] * (self._kept - len(row))] for row in rows]
         if self._numbers:
             whole = [list(row) for row in whole]
             for row, place in product(whole, self._numbers):
                 row[place] = row[place].replace(self._decimal, ".")
-        return Cells([*map(self._named, whole)], self._column(DEPTH, whole), self._column(SIZE, whole))
+        return [*map(self._named, whole)], self._column(DEPTH, whole), self._column(SIZE, whole)
 
     def _column(self, name: str, rows: Sequence[Row]) -> list[str]:
         place = self.places.get(name)
@@ -171,7 +163,11 @@ def open_output(target: str, table: Input, *, force: bool) -> Iterator[TextIO]:
         raise UserError(f"{target} is there already", "--force overwrites it")
     encoding = "utf-8" if table.encoding == "utf-8" else "utf-16"
     try:
-        yield from _replaced(path, encoding) if path.is_file() or not path.exists() else _written(path, encoding)
+        if path.is_file() or not path.exists():
+            yield from _replaced(path, encoding)
+        else:  # a device or a pipe is written to and never replaced
+            with path.open("w", encoding=encoding, errors="surrogateescape", newline="") as file:
+                yield file
     except OSError as error:
         hint = "is the folder there, and can it be written to?"
         raise UserError(f"{target}: {error.strerror or error}", hint) from error
@@ -192,12 +188,6 @@ def _piped() -> Iterator[TextIO]:
     finally:
         with suppress(OSError):
             text.detach()
-
-
-def _written(path: Path, encoding: str) -> Iterator[TextIO]:
-    """A device or a pipe, which is written to and never replaced."""
-    with path.open("w", encoding=encoding, errors="surrogateescape", newline="") as file:
-        yield file
 
 
 def _replaced(path: Path, encoding: str) -> Iterator[TextIO]:

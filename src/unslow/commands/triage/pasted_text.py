@@ -94,16 +94,13 @@ def is_about_inference(pasted: Pasted, snapshot: Snapshot) -> bool:
     lines = pasted.prose.lines
     if _is_source_code(lines):
         return False
-    told = bool(pasted.recognised) or _has_facts(snapshot)
-    return told or any(_WORDS.search(line) for line in islice(lines, _LINES_LOOKED_AT))
-
-
-def _has_facts(snapshot: Snapshot) -> bool:
-    gpus = bool(snapshot.machine.gpus.value_or(()))
-    return gpus or any(
+    if pasted.recognised or snapshot.machine.gpus.value_or(()):
+        return True
+    has_facts = any(
         isinstance(subject.runtime.name, Known) or _knows_any(subject.model) or _knows_any(subject.run)
         for subject in snapshot.subjects
     )
+    return has_facts or any(_WORDS.search(line) for line in islice(lines, _LINES_LOOKED_AT))
 
 
 def _knows_any(facts: Any) -> bool:
@@ -118,7 +115,7 @@ def _is_source_code(lines: Sequence[str]) -> bool:
     return sum(bool(_CODE.search(line)) for line in written) > _MOSTLY * len(written)
 
 
-def nothing_told(report: Report) -> Report:
+def _nothing_told(report: Report) -> Report:
     """The report on a text about something else: one sentence, and what to paste instead."""
     first = report.subjects[0]
     empty = SubjectReport(
@@ -251,7 +248,7 @@ def triage(chunks: Iterable[bytes], source: str, progress: BytesRead | None = No
     snapshot = _snapshot(pasted, source)
     if not is_about_inference(pasted, snapshot):
         nothing = Snapshot(unslow_version=__version__, subjects=(Subject(),))
-        return Triaged(nothing_told(diagnose(nothing)), nothing)
+        return Triaged(_nothing_told(diagnose(nothing)), nothing)
     report = spelled(diagnose(snapshot), snapshot)
     cases = list(snapshot.cases())
     subjects = tuple(_completed(subject, cases[subject.number], pasted) for subject in report.subjects)

@@ -61,11 +61,16 @@ class TuneRequest(Told, frozen=True, kw_only=True):
     yes: Annotated[bool, Option("measure even if others use the GPU")] = False
     output: Annotated[str | None, Option("write the report, as JSON", "-o", metavar="FILE")] = None
 
+    @property
+    def is_plan(self) -> bool:
+        """Whether the target is a plan in a file."""
+        return self.target.lower().endswith(".json")
+
 
 def run(request: TuneRequest) -> int:
     """Measure, judge and show."""
     from unslow.commands._output import ProgressBar, color, width, write
-    from unslow.commands.tune.search import TuneSpec, tune
+    from unslow.commands.tune.search import tune
     from unslow.commands.verify.comparison import write_report
     from unslow.show.tune import render_tune
     from unslow.think.stats.tuning import tune_status
@@ -73,7 +78,7 @@ def run(request: TuneRequest) -> int:
     render_tune.check_format(request.format)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # a limit of time keeps what was measured, as Ctrl-C does
     with ProgressBar(quiet=request.quiet) as progress:
-        report = tune(TuneSpec.of(request), progress)
+        report = tune(request, progress)
     write(render_tune(report, request.format, width=width(), color=color()))
     if request.output:
         write_report(report, request.output)

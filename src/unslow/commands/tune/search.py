@@ -9,11 +9,10 @@ import msgspec
 
 from unslow import __version__
 from unslow.commands._command_lines import commands_for
-from unslow.commands._output import Progress
+from unslow.commands._output import Progress, Silent
 from unslow.commands.bench.bencher import Bencher
 from unslow.commands.bench.request import check_writable
 from unslow.commands.bench.server import CommandStarter, Own, Place, case_of, place_of
-from unslow.commands.diagnose.request import Manners
 from unslow.commands.diagnose.target import is_live
 from unslow.commands.models.find import FoundModel, find_gguf_model
 from unslow.commands.plan import PlanRequest
@@ -21,10 +20,10 @@ from unslow.commands.plan.planner import planned
 from unslow.commands.plan.subjects import read_saved
 from unslow.commands.tune import TuneRequest
 from unslow.commands.verify.comparison import starting_line
-from unslow.commands.verify.rounds import FEWEST_EACH, MOST_EACH, MeasuredServer, Prompt, asked, prompt_of, warm_up
+from unslow.commands.verify.rounds import MeasuredServer, Prompt, asked, prompts_of_life, warm_up
 from unslow.facts.errors import UserError
 from unslow.facts.knob import Change, Knob
-from unslow.facts.machine import Cpu, Machine
+from unslow.facts.machine import Cpu
 from unslow.facts.merge import computing_gpus
 from unslow.facts.model import Model
 from unslow.facts.snapshot import Case, Snapshot
@@ -42,67 +41,42 @@ from unslow.think.stats.tuning import Halving, Measured, TuneContext, TuneReport
 from unslow.think.stats.tuning_candidates import Candidate, Candidates, Hand, as_settings, candidates_of
 from unslow.think.stats.verification import work_of
 
-SECONDS = 300.0
 _OF_PLANS = ("context", "prompt", "kept", "answer", "draft", "worst_perplexity_increase")
 
 
-class TuneSpec(NamedTuple):
-    """A model or a plan, the program to start, and for how long."""
+def check_request(request: TuneRequest) -> None:
+    """UserError where it names something that runs, or a file that it can't have."""
+    check_writable("--output", request.output)
+    if is_live(request.target):
+        raise UserError(f"{request.target} runs already, and tune starts servers of its own", "name its model")
+    if request.model and not request.is_plan:
+        raise UserError("--model names the file of a plan, and this is a model itself", "leave it out")
 
-    target: str
-    plan: PlanRequest
-    server: str = "llama-server"
-    seconds: float = SECONDS
-    model: str | None = None  # The file that a plan in a file is for, where its commands don't say
-    yes: bool = False  # Whether it may measure beside others on the GPU
 
-    @property
-    def is_plan(self) -> bool:
-        """Whether the target is a plan in a file."""
-        return self.target.lower().endswith(".json")
-
-    @classmethod
-    def of(cls, asked: TuneRequest) -> "TuneSpec":
-        """From the parsed command line; UserError where a value can't be."""
-        own = {name: getattr(asked, name) for name in _OF_PLANS if name in asked.given}
-        plan = PlanRequest(**own, model=asked.target, given=frozenset(own))
-        check_writable("--output", asked.output)
-        request = cls(asked.target, plan, asked.server, asked.seconds, asked.model, asked.yes)
-        if is_live(request.target):
-            raise UserError(f"{request.target} runs already, and tune starts servers of its own", "name its model")
-        if request.model and not request.is_plan:
-            raise UserError("--model names the file of a plan, and this is a model itself", "leave it out")
-        return request
+def plan_request(request: TuneRequest) -> PlanRequest:
+    """The plan that is searched around, where the target is no plan itself."""
+    own = {name: getattr(request, name) for name in _OF_PLANS if name in request.given}
+    return PlanRequest(**own, model=request.target, given=frozenset(own))
 
 
 _NOTED = GIB  # Of a GPU's memory: a desktop and its browser hold less, and do not compute for long
 
 
-def others_on_gpu(machine: Machine) -> list[str]:
-    """Programs that hold much memory of a GPU that computes."""
-    found: dict[int, str] = {}
-    for gpu in computing_gpus(machine.gpus.value_or(())):
-        for process in gpu.processes.value_or([]):
-            if process.vram_bytes.value_or(0) >= _NOTED:
-                found[process.pid] = f"{process.name.value_or('a program')} ({process.pid})"
-    return list(found.values())
-
-
-def servers_of(snapshot: Snapshot) -> list[str]:
-    """The model servers that run here."""
-    named = [(s.runtime.name.value_or("a server"), s.runtime.url.value_or("")) for s in snapshot.subjects]
-    return list(dict.fromkeys(f"{name} at {url}" if url else name for name, url in named))
-
-
 def company(snapshot: Snapshot, *, allowed: bool) -> tuple[str, ...]:
     """What to say of others; UserError where the GPU is not free and nobody said that this is all right."""
-    has_gpu = bool(computing_gpus(snapshot.machine.gpus.value_or(())))
-    servers, programs = servers_of(snapshot), others_on_gpu(snapshot.machine)
-    busy = [*servers, *programs] if has_gpu else []
-    if busy and not allowed:
+    gpus = computing_gpus(snapshot.machine.gpus.value_or(()))
+    named = [(s.runtime.name.value_or("a server"), s.runtime.url.value_or("")) for s in snapshot.subjects]
+    servers = dict.fromkeys(f"{name} at {url}" if url else name for name, url in named)
+    programs = {  # that hold much memory of a GPU that computes
+        process.pid: f"{process.name.value_or('a program')} ({process.pid})"
+        for gpu in gpus
+        for process in gpu.processes.value_or([])
+        if process.vram_bytes.value_or(0) >= _NOTED
+    }
+    seen = [*servers, *programs.values()]
+    if seen and gpus and not allowed:
         hint = "stop them, or measure beside them with --yes: their memory is not to be had, and they slow it down"
-        raise UserError(f"others use this machine's GPU: {', '.join(busy)}", hint)
-    seen = [*servers, *(programs if has_gpu else ())]
+        raise UserError(f"others use this machine's GPU: {', '.join(seen)}", hint)
     notes = [f"measured while others were running: {', '.join(seen)}"] if seen else []
     return (*notes, *own_variables())
 
@@ -138,11 +112,6 @@ def line_of(system: System, candidate: Candidate, path: str, server: str) -> Lin
     return Line(said.argv or (server, "-m", path), why_not)
 
 
-def lines_of(system: System, candidates: Sequence[Candidate], path: str, server: str) -> list[Line]:
-    """The lines of all."""
-    return [line_of(system, candidate, path, server) for candidate in candidates]
-
-
 class Source(NamedTuple):
     """A plan, the file of its model, and the request to measure with."""
 
@@ -150,15 +119,10 @@ class Source(NamedTuple):
     found: FoundModel
     work: Work
 
-    @property
-    def path(self) -> str:
-        """The file of the model."""
-        return self.found.source
 
-
-def source_of(system: System, request: TuneSpec) -> Source:
+def source_of(system: System, request: TuneRequest) -> Source:
     """The plan and its model; UserError where there is nothing that can be started."""
-    plan = read_saved(request.target) if request.is_plan else planned(system, request.plan)
+    plan = read_saved(request.target) if request.is_plan else planned(system, plan_request(request))
     if plan.verdict == "impossible":
         raise UserError(f"there is no plan to search around: {plan.reason}", plan.hint)
     if plan.runtime != _RUNTIME:
@@ -194,22 +158,20 @@ def _draft(path: str | None) -> tuple[str, int]:
     return os.path.abspath(path), os.path.getsize(path)  # noqa: PTH100, PTH202 (the same)
 
 
-def _work(plan: PlanReport, request: TuneSpec) -> Work:
+def _work(plan: PlanReport, request: TuneRequest) -> Work:
     """The work that the plan is for, or what the flags say; UserError where it does not fit the context."""
     work = work_of(plan.goal)
     if request.is_plan:
-        asked, given = request.plan, request.plan.given
-        if "context" in given and asked.context != plan.goal.context:
+        if "context" in request.given and request.context != plan.goal.context:
             raise UserError("the plan in the file is for another context", "plan again with --context, and tune that")
-        new = {"prompt": ("prompt_tokens", asked.prompt), "kept": ("kept_tokens", asked.kept),
-               "answer": ("answer_tokens", asked.answer)}  # fmt: skip
-        work = msgspec.structs.replace(work, **{name: value for key, (name, value) in new.items() if key in given})
+        asked = {"prompt_tokens": request.prompt, "kept_tokens": request.kept, "answer_tokens": request.answer}
+        work = msgspec.structs.replace(work, **{name: count for name, count in asked.items() if count is not None})
     if work.prompt_tokens + work.kept_tokens + work.answer_tokens > plan.goal.context:
         raise UserError("the request does not fit the plan's context", "fewer tokens, or a plan for more context")
     return work
 
 
-def _model(plan: PlanReport, request: TuneSpec) -> str:
+def _model(plan: PlanReport, request: TuneRequest) -> str:
     """The file that the plan is for: what the user names, else what its command lines load."""
     options = [plan.options[plan.recommended]] if plan.recommended is not None else []
     for option in (*options, *filter(None, [plan.current])) if not request.model else ():
@@ -227,19 +189,6 @@ def _model(plan: PlanReport, request: TuneSpec) -> str:
 TOO_SLOW = 4.0  # Times the best request so far: whoever takes longer is not waited for
 _PATIENT_S = 60.0  # A start may take so long even where the whole time is shorter
 _LEAST_LIMIT_S = 10.0  # A request is given so long however fast the best one is: a first one may be slow once
-
-
-class Steps:
-    """Says whose turn it is, with the share of the whole; what happens in one turn is too short to be told."""
-
-    def __init__(self, progress: Progress, what: str, share: float) -> None:
-        progress.step(what, share)
-
-    def say(self, text: str) -> None:
-        """Nothing."""
-
-    def step(self, text: str, share: float) -> None:
-        """Nothing."""
 
 
 class Limits(NamedTuple):
@@ -261,7 +210,7 @@ class Trial:
     """One candidate through all its turns."""
 
     def __init__(self, line: Line, place: Place) -> None:
-        self.party = MeasuredServer(line.text, place, Manners(evict=True))
+        self.party = MeasuredServer(line.text, place)
         self.starts_s: list[float] = []
         self._starter, self._place = CommandStarter(parse_command(line.text)), place
 
@@ -281,12 +230,7 @@ class Trial:
     def _life(self, bencher: Bencher, number: int, work: Work, prompts: list[Prompt]) -> str:
         if why := warm_up(bencher, self.party, work):
             return _reason(bencher) or why
-        if not prompts:
-            prompts += [prompt_of(bencher, work) for _ in range(MOST_EACH)]
-        end = bencher.system.clock() + self.starts_s[-1]
-        for count, prompt in enumerate(prompts):
-            if count >= FEWEST_EACH and bencher.system.clock() > end:
-                break
+        for prompt in prompts_of_life(bencher, work, prompts, self.starts_s[-1]):
             asked(bencher, self.party, work, prompt, number)
             if bencher.failures:
                 return _reason(bencher)
@@ -306,16 +250,17 @@ def _reason(bencher: Bencher) -> str:
     return f"a request failed: {first.why}"
 
 
-def tune(request: TuneSpec, progress: Progress) -> TuneReport:
+def tune(request: TuneRequest, progress: Progress) -> TuneReport:
     """Measure around the plan for about so long; UserError where nothing can be started."""
+    check_request(request)
     server = _program(request.server)
     place = place_of(None, "", progress)
     notes = company(place.snapshot, allowed=request.yes)
     progress.step("planning", 0.0)
     source = source_of(place.system, request)
-    hand = hand_of(place.system, source, place.snapshot.machine.cpu, request.plan.draft)
+    hand = hand_of(place.system, source, place.snapshot.machine.cpu, request.draft)
     candidates = candidates_of(source.plan, hand)
-    lines = lines_of(place.system, candidates.all, source.path, server)
+    lines = [line_of(place.system, candidate, source.found.source, server) for candidate in candidates.all]
     work, count = source.work, len(candidates.all)
     progress.say(
         f"up to {count} settings around the plan, one server after the other, for about {request.seconds:.0f} s; "
@@ -374,17 +319,16 @@ class Tuning:
 
     def _turn(self, index: int, number: int, progress: Progress) -> None:
         trial, halving, system = self._trials[index], self.halving, self._place.system
-        left = max(0.0, self.halving.budget_s - self.halving.spent_s)
-        name = self._candidates.all[index].name
-        words = f"round {number}, {len(self.halving.alive)} left, {left:.0f} s: {name}"
-        steps = Steps(progress, words, min(1.0, halving.spent_s / halving.budget_s))
-        left_s = halving.budget_s - halving.spent_s
+        name, left_s = self._candidates.all[index].name, halving.budget_s - halving.spent_s
+        words = f"round {number}, {len(halving.alive)} left, {max(0.0, left_s):.0f} s: {name}"
+        progress.step(words, min(1.0, halving.spent_s / halving.budget_s))
         known = [s.request_s for trial in self._trials for s in trial.party.samples if s.request_s]
         is_new = index not in halving.references and not halving.levels[index]
         limits = limits_of(halving.budget_s, left_s, min(known, default=None), is_new=is_new)
         start = system.clock()
         prompts = self._prompts.setdefault(number, [])
-        why = trial.turn(number, self._work, prompts, limits, steps)
+        # What happens in one turn is too short to be told
+        why = trial.turn(number, self._work, prompts, limits, Silent())
         took = system.clock() - start
         if why:
             halving.fail(index, took, why)

@@ -75,7 +75,7 @@ class VerifyRequest(Told, frozen=True, kw_only=True):
 def run(request: VerifyRequest) -> int:
     """Measure, judge and show."""
     from unslow.commands._output import ProgressBar, color, width, write
-    from unslow.commands.verify.comparison import VerifySpec, verify, write_report
+    from unslow.commands.verify.comparison import verify, write_report
     from unslow.show.verify import render_side, render_verify
     from unslow.think.stats.verification import verify_status
     from unslow.think.stats.verification_report import VerifyReport
@@ -83,9 +83,9 @@ def run(request: VerifyRequest) -> int:
     render_verify.check_format(request.format)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # a limit of time keeps what was measured, as Ctrl-C does
     with ProgressBar(quiet=request.quiet) as progress:
-        result = verify(VerifySpec.of(request), progress)
+        result = verify(request, progress)
     if not isinstance(result, VerifyReport):
-        write(render_side(result.side, request.format, result.path, width=width(), color=color()))
+        write(render_side(result, request.format, request.save or "", width=width(), color=color()))
         return 0
     write(render_verify(result, request.format, width=width(), color=color()))
     if request.output:

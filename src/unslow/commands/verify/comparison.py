@@ -14,8 +14,8 @@ from unslow.commands._output import Progress
 from unslow.commands.bench.request import check_writable
 from unslow.commands.bench.server import Place as ServerPlace
 from unslow.commands.bench.server import place_of, subject_of
-from unslow.commands.diagnose.request import Discretion, Manners
-from unslow.commands.diagnose.target import as_url, is_live
+from unslow.commands.diagnose.request import Discretion
+from unslow.commands.diagnose.target import is_live
 from unslow.commands.plan.subjects import read_saved
 from unslow.commands.verify import VerifyRequest
 from unslow.commands.verify.rounds import (
@@ -100,68 +100,46 @@ def starting_line(option: OptionShown) -> str:
     return ""
 
 
-SECONDS = 120.0
 _FORMS = "such as `unslow verify --before URL --after URL`; `unslow verify --help` has the other forms"
 
 
-class VerifySpec(NamedTuple):
-    """Two servers, or one and what was kept of the other."""
+def resolve_request(request: VerifyRequest) -> VerifyRequest:
+    """The request with its TARGET as what is after, and the key of the environment; UserError where it makes no sense.
 
-    before: str | None = None
-    after: str | None = None  # Each is the URL or process id of a server that runs, or a command line that starts one
-    save: str | None = None
-    against: str | None = None
-    plan: str | None = None
-    option: int | None = None
-    prompt: int | None = None
-    kept: int | None = None
-    answer: int | None = None
-    seconds: float = SECONDS
-    together: bool = False
-    allow: float | None = None
-    answers: bool = True  # Whether answers are compared too
-    model: str | None = None
-    manners: Manners = Manners()
+    Before and after are each the URL or process id of a server that runs, or a command line that starts one.
+    """
+    if request.target is not None:
+        if request.after is not None:
+            raise UserError("a TARGET and --after name the same server twice", "give one of them")
+        request = request._replace(after=request.target)
+    check_writable("--save", request.save)
+    check_writable("--output", request.output)
+    if request.save and request.against:
+        raise UserError("--save measures the first, --against the second", "give them one after the other")
+    if request.option is not None and not request.plan:
+        raise UserError("--option is a number of a plan", "name the plan too: --plan plan.json")
+    alone = request.save or request.against
+    if alone and (request.before or request.together):
+        raise UserError("--save and --against measure one server at a time", "name only its URL")
+    if alone and not request.after and not request.plan:
+        raise UserError("which server?", "such as `unslow verify --save before.json http://127.0.0.1:8080`")
+    if not alone and not request.plan and not (request.before and request.after):
+        raise UserError("two servers are needed, one before the change and one after it", _FORMS)
+    if request.together and (is_live(request.before) or is_live(request.after)) and not request.plan:
+        hint = "leave it out"
+        raise UserError("--together is for two command lines: servers that run are together already", hint)
+    return request._replace(api_key=request.api_key or os.environ.get("UNSLOW_API_KEY"))
 
-    @classmethod
-    def of(cls, asked: VerifyRequest) -> "VerifySpec":
-        """The request that was asked for; UserError where they make no sense."""
-        names = [name for name in cls._fields if name not in ("manners", "answers")]
-        manners = Manners(evict=asked.evict, api_key=asked.api_key or os.environ.get("UNSLOW_API_KEY"))
-        request = cls(**{name: getattr(asked, name) for name in names}, answers=not asked.no_answers, manners=manners)
-        if asked.target is not None:
-            if request.after is not None:
-                raise UserError("a TARGET and --after name the same server twice", "give one of them")
-            request = request._replace(after=asked.target)
-        check_writable("--save", request.save)
-        check_writable("--output", asked.output)
-        if request.save and request.against:
-            raise UserError("--save measures the first, --against the second", "give them one after the other")
-        if request.option is not None and not request.plan:
-            raise UserError("--option is a number of a plan", "name the plan too: --plan plan.json")
-        alone = request.save or request.against
-        if alone and (request.before or request.together):
-            raise UserError("--save and --against measure one server at a time", "name only its URL")
-        if alone and not request.after and not request.plan:
-            raise UserError("which server?", "such as `unslow verify --save before.json http://127.0.0.1:8080`")
-        if not alone and not request.plan and not (request.before and request.after):
-            raise UserError("two servers are needed, one before the change and one after it", _FORMS)
-        if request.together and (is_live(request.before) or is_live(request.after)) and not request.plan:
-            hint = "leave it out"
-            raise UserError("--together is for two command lines: servers that run are together already", hint)
-        return request
 
-    def work(self, usual: Work) -> Work:
-        """The request to measure with: what the flags say, and otherwise what is usual here."""
-        return Work(
-            prompt_tokens=usual.prompt_tokens if self.prompt is None else self.prompt,
-            kept_tokens=usual.kept_tokens if self.kept is None else self.kept,
-            answer_tokens=usual.answer_tokens if self.answer is None else self.answer,
-        )
+def _work(request: VerifyRequest, usual: Work) -> Work:
+    """The request to measure with: what the flags say, and otherwise what is usual here."""
+    asked = {"prompt_tokens": request.prompt, "kept_tokens": request.kept, "answer_tokens": request.answer}
+    return msgspec.structs.replace(usual, **{name: count for name, count in asked.items() if count is not None})
 
-    def allowed(self, floor: float | None = None) -> float:
-        """The rise of perplexity that passes."""
-        return self.allow if self.allow is not None else ALLOWED if floor is None else floor
+
+def _allowed_rise(request: VerifyRequest, planned: Planned | None) -> float:
+    """The rise of perplexity that passes: by the flag, by the plan, else the usual one."""
+    return next(rise for rise in (request.allow, planned and planned.floor, ALLOWED) if rise is not None)
 
 
 _OVERRIDES = "--override-kv"  # With it, a file may be said to be trained for more than it says itself
@@ -234,17 +212,11 @@ def read_verified(path: str, system: System | None = None) -> VerifyReport:
 _WATCHED_HZ = 2.0  # Samples of the machine in a second while one server is measured alone: enough for its clocks
 
 
-class Saved(NamedTuple):
-    """A side that was measured and written."""
-
-    side: Side
-    path: str
-
-
-def verify(request: VerifySpec, progress: Progress) -> VerifyReport | Saved:
-    """Measure what the request asks for; UserError where nothing can be measured."""
+def verify(request: VerifyRequest, progress: Progress) -> VerifyReport | Side:
+    """Measure what the request asks for, which may be one side to keep; UserError where nothing can be measured."""
+    request = resolve_request(request)
     words = [word for word in (request.before, request.after) if word]
-    keys = [key for word in words for key in Discretion.about(request.manners.api_key, as_url(word)).keys]
+    keys = [key for word in words for key in Discretion.about(request.api_key, word).keys]
     discretion = Discretion(tuple(dict.fromkeys(keys)))
     with discretion.errors():
         shown = discretion.progress(progress)
@@ -257,11 +229,12 @@ def verify(request: VerifySpec, progress: Progress) -> VerifyReport | Saved:
             return _against(request, planned, request.against, shown, discretion)
         both = request.before or "", request.after or ""
         both = both_lines(planned, *both) if planned else both
-        course = Course(request.work(planned.work if planned else Work()), request.seconds, request.answers)
+        course = Course(_work(request, planned.work if planned else Work()), request.seconds, not request.no_answers)
         places = _places(both, request, shown)
-        parties = [MeasuredServer(*pair, request.manners, request.model) for pair in zip(both, places, strict=True)]
-        for party, place in zip(parties, places, strict=True):
-            check_room(party, place, course.work)
+        parties = []
+        for word, place in zip(both, places, strict=True):
+            parties.append(MeasuredServer(word, place, request.model, request.api_key, evict=request.evict))
+            check_room(parties[-1], place, course.work)
         together = request.together or all(party.is_running for party in parties)
         if not together and any(party.is_running for party in parties):
             raise UserError("one of them runs and the other has to be started", "give two URLs or two command lines")
@@ -298,30 +271,29 @@ def _ended(place: ServerPlace, measure: Callable[[], str]) -> _End:
     return _End(why, interrupted, place.system.clock() - start)
 
 
-def _told(request: VerifySpec, planned: Planned | None, place: ServerPlace, way: Way, end: _End) -> VerifyContext:
+def _told(request: VerifyRequest, planned: Planned | None, place: ServerPlace, way: Way, end: _End) -> VerifyContext:
     return VerifyContext(
         unslow_version=__version__,
         machine=place.snapshot.machine.cpu.model.value_or(""),
         way=way,
-        allowed=request.allowed(planned.floor if planned else None),
+        allowed=_allowed_rise(request, planned),
         option=planned.option if planned else None,
         interrupted=end.interrupted,
         ended=end.why,
-        answers=request.answers,
+        answers=not request.no_answers,
         asked_s=request.seconds,
         took_s=end.took_s,
     )
 
 
-def _places(words: Sequence[str], request: VerifySpec, progress: Progress) -> list[ServerPlace]:
+def _places(words: Sequence[str], request: VerifyRequest, progress: Progress) -> list[ServerPlace]:
     """Where each of them is; two that are started share one look at the machine."""
-    key = request.manners.api_key or ""
     places: list[ServerPlace] = []
     for word in words:
         if places and not is_live(word) and not is_live(words[0]):
             places.append(places[0])
         else:
-            places.append(place_of(word if is_live(word) else None, key, progress))
+            places.append(place_of(word if is_live(word) else None, request.api_key or "", progress))
     return places
 
 
@@ -334,19 +306,19 @@ def _announce(parties: Sequence[MeasuredServer], course: Course, progress: Progr
     )
 
 
-def _alone(request: VerifySpec, course: Course, progress: Progress) -> tuple[MeasuredServer, ServerPlace, _End]:
+def _alone(request: VerifyRequest, course: Course, progress: Progress) -> tuple[MeasuredServer, ServerPlace, _End]:
     word = request.after or ""
-    place = place_of(word if is_live(word) else None, request.manners.api_key or "", progress)
-    party = MeasuredServer(word, place, request.manners, request.model, _WATCHED_HZ)
+    (place,) = _places([word], request, progress)
+    party = MeasuredServer(word, place, request.model, request.api_key, evict=request.evict, hz=_WATCHED_HZ)
     check_room(party, place, course.work)
     _announce([party], course, progress)
     return party, place, _ended(place, lambda: measure_alone(party, course, place.system, progress))
 
 
 def _saved(
-    request: VerifySpec, planned: Planned | None, path: str, progress: Progress, discretion: Discretion
-) -> Saved:
-    course = Course(request.work(planned.work if planned else Work()), request.seconds, request.answers)
+    request: VerifyRequest, planned: Planned | None, path: str, progress: Progress, discretion: Discretion
+) -> Side:
+    course = Course(_work(request, planned.work if planned else Work()), request.seconds, not request.no_answers)
     party, _, end = _alone(request, course, progress)
     if not party.samples:
         raise UserError(f"nothing was measured, so nothing is kept: {end.why or 'stopped'}", "is the server well?")
@@ -355,22 +327,23 @@ def _saved(
         Path(path).write_bytes(dump_stored(side))
     except OSError as error:
         raise UserError(f"{path}: {error.strerror or error}", "name a file in a folder that exists") from error
-    return Saved(side, path)
+    return side
 
 
 def _against(
-    request: VerifySpec, planned: Planned | None, path: str, progress: Progress, discretion: Discretion
+    request: VerifyRequest, planned: Planned | None, path: str, progress: Progress, discretion: Discretion
 ) -> VerifyReport:
     try:
         with Path(path).open("rb") as file:
             before = parse_side(file.read(LARGEST_SIDE_BYTES + 1), path)
     except OSError as error:
         raise UserError(f"{path}: {error.strerror or error}", "name the file that --save wrote") from error
-    work = request.work(before.work)
+    work = _work(request, before.work)
     if work != before.work:
         known = before.work
         hint = f"leave out --prompt, --kept and --answer: it was {known.prompt_tokens}, {known.kept_tokens} and "
         raise UserError(f"{path} was measured with another request", f"{hint}{known.answer_tokens}")
-    course = Course(work, request.seconds, request.answers and bool(before.answers), extent_before(before))
+    compares = not request.no_answers and bool(before.answers)
+    course = Course(work, request.seconds, compares, extent_before(before))
     party, place, end = _alone(request, course, progress)
     return judge_verification(before, discretion.facts(party.side(work)), _told(request, planned, place, "apart", end))

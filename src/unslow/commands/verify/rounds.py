@@ -7,11 +7,10 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from unslow.catalog.quality import sample_openings, sample_text
-from unslow.commands._output import Progress
+from unslow.commands._output import Progress, Silent
+from unslow.commands.bench import BenchRequest
 from unslow.commands.bench.bencher import MOST_IN_A_ROW, WARM_UP, WARM_UP_TOKENS, Bencher, Wanted, given_up, settle
-from unslow.commands.bench.request import BenchSpec
 from unslow.commands.bench.server import Place, context_of, open_bencher
-from unslow.commands.diagnose.request import Manners
 from unslow.commands.diagnose.target import as_url, is_live
 from unslow.facts.bench import Failure, Pass
 from unslow.facts.errors import UserError
@@ -36,37 +35,37 @@ _PATIENT_S, _TIMES = 60.0, 4.0
 """A start that takes longer than this, and so many times as long as the longest before, is not waited for."""
 
 
-def is_local(word: str) -> bool:
-    """Whether a URL or process id means this machine."""
-    url = as_url(word)
-    return url is None or is_loopback(urlsplit(url).hostname or "")
-
-
-class _Steps:
+class _Steps(Silent):
     """Says only what is being done: the rest was said when it was opened for the first time."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
 
-    def say(self, text: str) -> None:
-        """Nothing."""
-
     def step(self, text: str, share: float) -> None:
-        """What is being done."""
         self._progress.step(text, share)
 
 
 class MeasuredServer:
     """A server that runs, or a command line that starts one."""
 
-    def __init__(self, word: str, place: Place, manners: Manners, model: str | None = None, hz: float = 0.0) -> None:
+    def __init__(
+        self,
+        word: str,
+        place: Place,
+        model: str | None = None,
+        api_key: str | None = None,
+        *,
+        evict: bool = False,
+        hz: float = 0.0,
+    ) -> None:
         self.is_running, self.model = is_live(word), model
         self.command: Command | None = None if self.is_running else parse_command(word)
         self.what = command_without_secrets(self.command.words) if self.command else word
         target, command = (word, None) if self.is_running else (None, word)
-        self._request = BenchSpec(target, manners=manners, model=model, command=command, hz=hz, keep=False)
+        self._request = BenchRequest(target=target, command=command, model=model, api_key=api_key, evict=evict, hz=hz)
         self._place = place
-        self.is_here = not self.is_running or is_local(word)
+        url = as_url(word) if self.is_running else None
+        self.is_here = url is None or is_loopback(urlsplit(url).hostname or "")
         """Whether it runs on this machine."""
         self.samples: list[Sample] = []
         self.failures: list[str] = []
@@ -85,17 +84,14 @@ class MeasuredServer:
     def opened(self, progress: Progress) -> Iterator[Bencher]:
         """It, ready to be asked; one that was started here is ended with the block."""
         shown = progress if self._case is None else _Steps(progress)
+        # How long a start may take: for ever so long the first time, later a few times as long as it took before
+        patience_s = max(_PATIENT_S, _TIMES * max(self.starts_s)) if self.starts_s else START_TIMEOUT_S
         start = self._place.system.clock()
-        with open_bencher(self._place, self._request, shown, self._patience_s) as bencher:
+        with open_bencher(self._place, self._request, shown, patience_s) as bencher:
             self._case = bencher.case
             if not self.is_running:
                 self.starts_s.append(self._place.system.clock() - start)
             yield bencher
-
-    @property
-    def _patience_s(self) -> float:
-        """How long a start may take: for ever so long the first time, later a few times as long as it took before."""
-        return max(_PATIENT_S, _TIMES * max(self.starts_s)) if self.starts_s else START_TIMEOUT_S
 
     def failed(self, failure: Failure) -> None:
         """Take note of a request that was not answered."""
@@ -260,21 +256,15 @@ def _answers(bencher: Bencher, party: MeasuredServer, extent: Extent) -> tuple[s
     found = []
     for opening in spread_questions(sample_openings(), extent.questions):
         question = Question(opening, extent.tokens, bencher.slot, greedy=True, silence_s=bencher.silence_s)
-        text = _answer(bencher, party, question)
-        if text is None:
+        for _ in range(_TRIES):
+            try:
+                found.append(ask(bencher.system, bencher.target, question).text)
+                break
+            except AskError as error:
+                party.failures.append(error.why)
+        else:
             return ()
-        found.append(text)
     return tuple(found)
-
-
-def _answer(bencher: Bencher, party: MeasuredServer, question: Question) -> str | None:
-    """The answer; None where there is none, however often it is asked."""
-    for _ in range(_TRIES):
-        try:
-            return ask(bencher.system, bencher.target, question).text
-        except AskError as error:
-            party.failures.append(error.why)
-    return None
 
 
 ANSWERS_SHARE = 1 / 3  # Of the time, for answers
@@ -423,18 +413,24 @@ def _entered(life: ExitStack, party: MeasuredServer, progress: Progress) -> Benc
 
 
 def _life(bencher: Bencher, party: MeasuredServer, work: Work, prompts: list[Prompt], number: int) -> str:
-    """Some requests to one life of a server; both of a round get the same prompts, which the first of them makes."""
+    """Some requests to one life of a server; both of a round get the same prompts."""
     if why := warm_up(bencher, party, work):
         return why
-    if not prompts:
-        prompts += [prompt_of(bencher, work) for _ in range(MOST_EACH)]
-    end = bencher.system.clock() + bencher.subject.run.load_s.value_or(0.0)
-    for count, prompt in enumerate(prompts):
-        if count >= FEWEST_EACH and bencher.system.clock() > end:
-            break
+    for prompt in prompts_of_life(bencher, work, prompts, bencher.subject.run.load_s.value_or(0.0)):
         if why := asked(bencher, party, work, prompt, number):
             return why
     return ""
+
+
+def prompts_of_life(bencher: Bencher, work: Work, prompts: list[Prompt], start_s: float) -> Iterator[Prompt]:
+    """As many as take about as long as its start did; the first server of a round makes them for both."""
+    if not prompts:
+        prompts += [prompt_of(bencher, work) for _ in range(MOST_EACH)]
+    end = bencher.system.clock() + start_s
+    for count, prompt in enumerate(prompts):
+        if count >= FEWEST_EACH and bencher.system.clock() > end:
+            return
+        yield prompt
 
 
 HOST_EVERY = 6  # Rounds between two looks at the host's own speed, each of which takes half a second

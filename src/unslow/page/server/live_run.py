@@ -9,15 +9,16 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from unslow.commands._diagnosis_options import Looking
 from unslow.commands._fix_commands import spelled
 from unslow.commands._output import Progress, Silent
+from unslow.commands.bench import BenchRequest
 from unslow.commands.bench.bencher import QUICK as QUICK_PROTOCOL
 from unslow.commands.bench.bencher import STANDARD, Protocol, requests_for
 from unslow.commands.bench.measurement import Result, benchmark
-from unslow.commands.bench.request import AskedSweep, BenchSpec
 from unslow.commands.bench.server import place_of
 from unslow.commands.diagnose.look import Looked, with_log_of, with_notes
-from unslow.commands.diagnose.request import EVICT, EVICTED, QUICK, DiagnoseSpec, refusal
+from unslow.commands.diagnose.request import EVICT, EVICTED, QUICK, Discretion, limits_of, refusal, wish_of
 from unslow.commands.diagnose.target import is_live
 from unslow.commands.diagnose.visit import ANYWAY, NONE_SENT, Visit
 from unslow.facts.bench import Bench
@@ -52,15 +53,15 @@ from unslow.think.stats.verification_report import VerifyReport
 from unslow.think.view import Shown, TimelineView
 
 
-def glance(request: DiagnoseSpec, progress: Progress) -> Snapshot:
+def glance(request: Looking, progress: Progress) -> Snapshot:
     """What can be seen at once of the machine and of what the request names; no subjects where nothing runs."""
-    discretion = request.discretion
+    discretion = Discretion.about(request.api_key, request.target)
     with discretion.errors():
-        place = place_of(request.target, request.manners.api_key or "", discretion.progress(progress), bandwidth=False)
+        place = place_of(request.target, request.api_key or "", discretion.progress(progress), bandwidth=False)
         subjects = place.snapshot.subjects
         if request.log and subjects:
             subjects = with_log_of(place.system, subjects, request.log)
-        seen = msgspec.structs.replace(place.snapshot, subjects=subjects, wish=request.wish)
+        seen = msgspec.structs.replace(place.snapshot, subjects=subjects, wish=wish_of(request))
         return discretion.facts(seen)
 
 
@@ -82,22 +83,22 @@ class Offered(NamedTuple):
     refused: str = ""  # Why it can't be made; empty where it can
 
 
-def offered(seen: Snapshot, subject: Subject | None, request: DiagnoseSpec, kind: MeasurementKind) -> Offered:
+def offered(seen: Snapshot, subject: Subject | None, request: Looking, kind: MeasurementKind) -> Offered:
     """What one kind would send to a subject, or to the embedded engine where there is none."""
-    if request.manners.passive:
+    if request.passive:
         return Offered(kind, "", "--passive was given: start it again without")
     if subject is None or subject.runtime.embedded:
         return Offered(kind, NOTHING_RUNS)
-    why = refusal(subject, request.manners)
+    why = refusal(subject)
     if kind == "diagnose":
         if why:
             return Offered(kind, f"{why.why}: it is only observed, nothing is sent")
-        visit = Visit(LiveSystem(), seen, subject, request.manners, request.limits)
+        visit = Visit(LiveSystem(), seen, subject, request, limits_of(request))
         return Offered(kind, f"sends {visit.announcement()}")
     if why:
         return Offered(kind, "", f"{why.why}: {why.how_to_get}")
     url = subject.runtime.url.value_or("the server")
-    protocol = QUICK_PROTOCOL if request.limits == QUICK else STANDARD
+    protocol = QUICK_PROTOCOL if limits_of(request) == QUICK else STANDARD
     return Offered(kind, f"{_traffic(kind, subject, protocol)} to {url}")
 
 
@@ -243,7 +244,7 @@ class LiveRun(Observer):
     def __init__(
         self,
         kind: LiveKind,
-        request: DiagnoseSpec | BenchSpec,
+        request: Looking | BenchRequest,
         *,
         benches: Sequence[Bench] = (),
         verified: VerifyReport | None = None,
@@ -256,7 +257,7 @@ class LiveRun(Observer):
         """What a benchmark came to."""
         self.error: UserError | None = None
         self.bug: BaseException | None = None
-        if isinstance(request, DiagnoseSpec) != (kind == "diagnose"):
+        if isinstance(request, Looking) != (kind == "diagnose"):
             raise TypeError(f"{kind} takes the request of one")
         self._request, self._benches, self._verified = request, benches, verified
         self._events = Events()
@@ -313,7 +314,7 @@ class LiveRun(Observer):
             self._end("stopped" if self.is_stopping else "done", text)
 
     def _measure(self) -> str:
-        if isinstance(self._request, DiagnoseSpec):
+        if isinstance(self._request, Looking):
             self.seen = view_target(self._request, self, benches=self._benches, verified=self._verified)
             return " ".join(subject.summary for subject in self.seen.view.report.subjects)
         self.result = benchmark(self._request, self)
@@ -385,16 +386,16 @@ _FIGURES: dict[str, Callable[[float], str]] = {
 def run_of(seen: SeenMachine, wanted: ServeOptions, asked: RunWanted) -> LiveRun:
     """The run, not started yet."""
     if asked.evict:
-        wanted = wanted._replace(request=wanted.request._replace(manners=wanted.request.manners._replace(evict=True)))
+        wanted = wanted._replace(request=wanted.request._replace(evict=True))
     if asked.kind == "diagnose":
         request = diagnosis_of(seen, wanted.request, asked)
         return LiveRun("diagnose", request, benches=wanted.benches, verified=wanted.verified)
     return LiveRun("bench", bench_of(seen, wanted.request, asked))
 
 
-def diagnosis_of(seen: SeenMachine, request: DiagnoseSpec, asked: RunWanted) -> DiagnoseSpec:
+def diagnosis_of(seen: SeenMachine, request: Looking, asked: RunWanted) -> Looking:
     """The diagnosis of one server, or of all there are."""
-    request = request._replace(limits=QUICK) if asked.quick else request
+    request = request._replace(quick=True, seconds=None) if asked.quick else request
     url = only_url(seen, asked)
     return request._replace(target=url) if url else request
 
@@ -405,21 +406,18 @@ def only_url(seen: SeenMachine, asked: RunWanted) -> str:
     return subject.runtime.url.value_or("") if subject and len(seen.snapshot.subjects) > 1 else ""
 
 
-def bench_of(seen: SeenMachine, request: DiagnoseSpec, asked: RunWanted) -> BenchSpec:
+def bench_of(seen: SeenMachine, request: Looking, asked: RunWanted) -> BenchRequest:
     """The benchmark or sweep of one subject, or of the embedded engine where nothing runs."""
     subject = subject_at(seen, asked.subject if asked.subject is not None else 0)
-    quick = asked.quick or request.limits == QUICK
-    target, model = None, request.shape
+    quick = asked.quick or limits_of(request) == QUICK
+    target, model = None, request.model
     if subject and not subject.runtime.embedded:
         target = subject.runtime.url.value_or(None)
         same = [one for one in seen.snapshot.subjects if one.runtime.url == subject.runtime.url]
         model = subject.model.name.value_or(None) if len(same) > 1 else None
-    return BenchSpec(
-        target=target,
-        protocol=QUICK_PROTOCOL if quick else STANDARD,
-        sweeps=() if asked.kind == "bench" else (AskedSweep(asked.kind),),
-        manners=request.manners._replace(quick=quick),
-        model=model,
+    sweep = () if asked.kind == "bench" else (asked.kind,)
+    return BenchRequest(
+        target=target, quick=quick, sweep=sweep, model=model, evict=request.evict, api_key=request.api_key
     )
 
 

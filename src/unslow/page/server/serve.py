@@ -15,7 +15,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Literal
 
 from unslow import __version__
-from unslow.commands.diagnose.request import DiagnoseSpec
+from unslow.commands.diagnose.request import resolve_request
 from unslow.commands.diagnose.target import is_live
 from unslow.commands.serve import ServeRequest
 from unslow.facts.errors import UserError
@@ -147,7 +147,7 @@ def wanted_of(asked: ServeRequest) -> ServeOptions:
     if asked.measure and (asked.passive or not is_live(asked.target)):
         hint = "leave out --passive, or the stored TARGET"
         raise UserError("--measure needs something that runs and may be asked", hint)
-    wanted = ServeOptions(DiagnoseSpec.of(asked), measure=asked.measure)
+    wanted = ServeOptions(resolve_request(asked), measure=asked.measure)
     if asked.bench:
         from unslow.commands._bench_history import read_benches
 

@@ -13,7 +13,7 @@ from contextlib import suppress
 from itertools import islice, zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
-from unslow.commands.diagnose.request import DiagnoseSpec
+from unslow.commands._diagnosis_options import Looking
 from unslow.commands.diagnose.target import is_live
 from unslow.facts.bench import Bench
 from unslow.facts.errors import UserError
@@ -102,7 +102,7 @@ def _along(slider: Slider, settings: Mapping[str, str]) -> Iterator[dict[str, st
 class ServeOptions(NamedTuple):
     """The target and the manners of a diagnosis, and what else to show beside it."""
 
-    request: DiagnoseSpec
+    request: Looking
     benches: tuple[Bench, ...] = ()  # For their curves
     verified: VerifyReport | None = None  # For before and after
     measure: bool = False  # Whether to measure at once

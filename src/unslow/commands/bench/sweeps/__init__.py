@@ -7,8 +7,13 @@ each value, because what it varies is set at the start; `own` is `unslow.command
 
 import importlib
 import pkgutil
+from collections.abc import Callable
 from types import ModuleType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from unslow.commands.bench.bencher import Bencher
+    from unslow.commands.bench.server import Own
 
 
 class Limits(NamedTuple):
@@ -18,6 +23,15 @@ class Limits(NamedTuple):
     tokens: int = 128
     repeats: int = 3
     seconds: float = 600.0  # About how long it may take; what is clear before needs less
+
+
+def until_stopped(asks: "Bencher | Own", measure: Callable[[], str]) -> str:
+    """Why measuring ended before its time; what was measured until Ctrl-C is judged as well."""
+    try:
+        return measure()
+    except KeyboardInterrupt:
+        asks.interrupted = True
+        return "stopped by the user"
 
 
 def names() -> list[str]:

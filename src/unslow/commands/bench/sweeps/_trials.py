@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from unslow.commands.bench.bencher import Bencher, Wanted
 from unslow.commands.bench.server import Own
-from unslow.commands.bench.sweeps import Limits
+from unslow.commands.bench.sweeps import Limits, until_stopped
 from unslow.facts.bench import DECODE, LOAD, PREFILL, Pass, Sweep, SweepPoint
 from unslow.facts.errors import UserError
 from unslow.facts.runtime import Runtime
@@ -15,7 +15,6 @@ from unslow.think.stats.figures import FEWEST_TOKENS, SHORTEST_CLIENT_PROMPT, SH
 from unslow.think.stats.repeats import spread_of
 
 OUT_OF_TIME = "the time was up"
-BY_THE_USER = "stopped by the user"
 ROOM_TOKENS = 64
 WARM_UP_TOKENS = 16
 DECODE_S = 4.0  # About how long an answer shall take
@@ -178,10 +177,7 @@ def sweep_batches(
     own.need(axis)
     seen: list[Pace] = []
     trials = Trials(own, axis, lambda size: settings(size, seen[0].runtime), limits)
-    try:
-        stopped = _explored(trials, seen, current_of)
-    except KeyboardInterrupt:
-        own.interrupted, stopped = True, BY_THE_USER
+    stopped = until_stopped(own, lambda: _explored(trials, seen, current_of))
     current = current_of(seen[0].runtime) if seen else None
     judged = judge_batch(axis, trials.samples(PREFILL), current, trials.memory())
     return Sweep(
@@ -203,21 +199,20 @@ def _explored(trials: Trials, seen: list[Pace], current_of: Callable[[Runtime], 
     trials.prompt_tokens = seen[0].prompt(PROMPT_S, max(wanted or USUAL), trials.tokens)
     usual = sorted({*USUAL, *([current] if current else [])})
     values = wanted or [value for value in usual if value <= trials.prompt_tokens]
-    if why := _rising(trials, values):
-        return why
-    always = [current] if current in values and current is not None else []
-    return "; ".join(why for why in (_sure(trials, always), _too_large(trials, wanted)) if why)
-
-
-def _rising(trials: Trials, values: list[int]) -> str:
-    """The first round, from small to large, until nothing more is gained; why it could not be done."""
-    for value in values:
+    for value in values:  # from small to large, until nothing more is gained
         if not trials.has_time():
             return OUT_OF_TIME
         trials.measure(value, 1)
         if not trials.limits.values and gains_no_more(trials.speeds(PREFILL), FELT):
             break
-    return "" if trials.samples(PREFILL) else "no server answered"
+    if not trials.samples(PREFILL):
+        return "no server answered"
+    why = _sure(trials, [current] if current in values and current is not None else [])
+    left = [value for value in USUAL if value > trials.prompt_tokens]
+    if wanted or not left:
+        return why
+    large = f"sizes from {left[0]} on were left out: a prompt that fills them takes too long, or has no room"
+    return f"{why}; {large}" if why else large
 
 
 def _sure(trials: Trials, always: list[int]) -> str:
@@ -230,10 +225,3 @@ def _sure(trials: Trials, always: list[int]) -> str:
         if number < rounds and is_clear(choose_value(trials.samples(PREFILL))):
             return f"clear after {number} of {rounds} rounds"
     return ""
-
-
-def _too_large(trials: Trials, wanted: list[int]) -> str:
-    left = [value for value in USUAL if value > trials.prompt_tokens]
-    if wanted or not left:
-        return ""
-    return f"sizes from {left[0]} on were left out: a prompt that fills them takes too long, or has no room"

@@ -11,7 +11,8 @@ from bisect import insort
 from collections.abc import Iterable
 
 from unslow.commands.bench.bencher import Bencher, Wanted, about
-from unslow.commands.bench.sweeps import Limits
+from unslow.commands.bench.server import context_of
+from unslow.commands.bench.sweeps import Limits, until_stopped
 from unslow.facts.bench import DECODE, PREFILL, Failure, Pass, Sweep, SweepPoint
 from unslow.think.stats.depth import (
     Curve,
@@ -173,11 +174,7 @@ _PARTS = 3.0  # Of the time, one is for generating: reading deep prompts takes t
 def sweep(bencher: Bencher, limits: Limits) -> Sweep:
     """The curve over the depth, and what it means."""
     walk = _Walk(bencher, limits)
-    try:
-        stopped = walk.measure()
-    except KeyboardInterrupt:
-        bencher.interrupted = True
-        stopped = "stopped by the user"
+    stopped = until_stopped(bencher, walk.measure)
     curve = walk.depths.judged()
     return Sweep(
         axis=AXIS,
@@ -194,9 +191,10 @@ class _Walk:
 
     def __init__(self, bencher: Bencher, limits: Limits) -> None:
         self._bencher, self._limits = bencher, limits
-        self._room = room_for(_context(bencher), limits.tokens)
-        wanted = asked_depths(limits.values) or usual_depths(self._room)
-        self.depths = Depths(bencher, [depth for depth in wanted if depth <= self._room or not _context(bencher)])
+        context = context_of(bencher) or None
+        room = room_for(context, limits.tokens)
+        wanted = asked_depths(limits.values) or usual_depths(room)
+        self.depths = Depths(bencher, [depth for depth in wanted if depth <= room or not context])
         too_deep = [str(depth) for depth in wanted if depth not in self.depths.wanted]
         self.not_reached = f"no room for {', '.join(too_deep)} in the context" if too_deep else ""
         self._text, self._tokens = "", limits.tokens
@@ -328,9 +326,3 @@ def shortened(text: str, share: float) -> str:
         return text
     words = text.split(" ")
     return " ".join(words[: max(1, round(share * len(words)))])
-
-
-def _context(bencher: Bencher) -> int | None:
-    runtime = bencher.subject.runtime
-    context = runtime.context_per_slot.value_or(runtime.context_length.value_or(None))
-    return int(context) if context else None

@@ -5,12 +5,11 @@ rights; whether they are gone is looked up. Nothing is dropped while another pro
 """
 
 import re
-from typing import NamedTuple
 
 from unslow.commands.bench.bencher import Bencher, Wanted, cpu_wait_s
 from unslow.commands.bench.server import Own
 from unslow.commands.bench.sweeps import Limits
-from unslow.commands.bench.sweeps._trials import BY_THE_USER, OUT_OF_TIME, answer_or_retry
+from unslow.commands.bench.sweeps._trials import OUT_OF_TIME, answer_or_retry
 from unslow.facts.bench import LOAD, Sweep, SweepPoint
 from unslow.facts.errors import UserError
 from unslow.look.bench.page_cache import drop_pages, read_cached_share, read_disk_speed, read_users
@@ -29,54 +28,49 @@ _TOKENS = 16
 _READ_BYTES = re.compile(r"^read_bytes: (\d{1,18})$", re.MULTILINE)
 
 
-class _Disk(NamedTuple):
-    """What the disk gives, and why there is no cold start where there is none."""
-
-    bytes_per_s: float | None = None
-    why: str = ""
-
-
 def sweep(own: Own, limits: Limits) -> Sweep:
     """The verdict on loading; what was measured until Ctrl-C is judged as well."""
     cold: list[Start] = []
     warm: list[Start] = []
-    disk, stopped = _Disk(), ""
+    disk: list[float] = []  # Bytes per second
+    no_cold = stopped = ""
     try:
-        disk = _cold(own, cold)
+        no_cold = _cold(own, cold, disk)
         stopped = _warm(own, limits, warm)
     except KeyboardInterrupt:
-        own.interrupted, stopped = True, BY_THE_USER
-    judged = judge_load(next(iter(cold), None), warm, own.file_bytes(), disk.bytes_per_s)
+        own.interrupted, stopped = True, "stopped by the user"
+    judged = judge_load(next(iter(cold), None), warm, own.file_bytes(), next(iter(disk), None))
     points = [_point(at, label, starts) for at, label, starts in ((0, "cold", cold), (1, "warm", warm)) if starts]
     return Sweep(
         axis=AXIS,
         points=tuple(points),
         verdict=judged.verdict,
-        because=f"{judged.because}: {disk.why}" if disk.why else judged.because,
+        because=f"{judged.because}: {no_cold}" if no_cold else judged.because,
         stopped_early=stopped,
     )
 
 
-def _cold(own: Own, cold: list[Start]) -> _Disk:
-    """Drop the model's pages, see what the disk gives, drop them again, and start."""
+def _cold(own: Own, cold: list[Start], disk: list[float]) -> str:
+    """Drop the model's pages, see what the disk gives, drop them again, and start; why there is no cold start."""
     # The files of the model; a server is started for nothing else where only it knows them
     if not own.files() and own.case is None:
         with own.started({}):
             pass
     files = own.files()
     if not files:
-        return _Disk(why="it is not known which files hold the model")
+        return "it is not known which files hold the model"
     own.progress.step("letting go of the model's pages in memory", 0.0)
     try:
         if users := read_users(own.system, files):
-            return _Disk(why=f"process {users[0]} has the model's file mapped, so its pages must stay")
+            return f"process {users[0]} has the model's file mapped, so its pages must stay"
         _dropped(own, files)
         speed = read_disk_speed(own.system, files, DISK_S)
         _dropped(own, files)
     except LookError as error:
-        return _Disk(why=error.why)
+        return error.why
     cold.append(_start(own, "cold"))
-    return _Disk(speed)
+    disk.append(speed)
+    return ""
 
 
 def _dropped(own: Own, files: list[str]) -> None:

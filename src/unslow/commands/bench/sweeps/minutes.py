@@ -7,7 +7,8 @@ up, answers errors or is away for a while costs the requests it failed, and noth
 from http import HTTPStatus
 
 from unslow.commands.bench.bencher import Bencher, Wanted
-from unslow.commands.bench.sweeps import Limits
+from unslow.commands.bench.server import context_of
+from unslow.commands.bench.sweeps import Limits, until_stopped
 from unslow.facts.bench import Failure, Pass, Sweep
 from unslow.facts.errors import UserError
 from unslow.look.bench.timing import is_gone
@@ -92,10 +93,7 @@ def sustained(bencher: Bencher, limits: Limits, request_s: float) -> Sweep:
     bencher.silence_s, bencher.deadline_s = min(silence, SILENCE_S), min(deadline, DEADLINE_S)
     run = _Run(bencher, limits, request_s)
     try:
-        stopped = run.until_the_end()
-    except KeyboardInterrupt:
-        bencher.interrupted = True
-        stopped = "stopped by the user"
+        stopped = until_stopped(bencher, run.until_the_end)
     finally:
         bencher.silence_s, bencher.deadline_s = silence, deadline
     return run.swept(stopped)
@@ -157,9 +155,9 @@ class _Run:
         words = f"minute {minute:.1f} of {self.minutes:g}: {len(self.passes)} answered{failed}"
         bencher.progress.step(words, done)
         # A server that was started again has another process, which nobody knows; what fails now is not its end
-        system, target = self._bencher.system, self._bencher.target
+        system, target = bencher.system, bencher.target
         if target.pid is not None and is_gone(system, target.pid) and is_there(system, target):
-            self._bencher.target = target._replace(pid=None)
+            bencher.target = target._replace(pid=None)
         tokens = min(self._tokens, _FEWEST_TOKENS) if first else self._tokens
         outcome = bencher.ask(Wanted(AXIS, tokens, round=0 if first else self._asked))
         if isinstance(outcome, Failure):
@@ -168,9 +166,7 @@ class _Run:
         self._patience.answered()
         if first and self._request_s:
             # As many tokens as take the time of a request, within the context of the server
-            runtime = self._bencher.subject.runtime
-            context = runtime.context_per_slot.value_or(runtime.context_length.value_or(2 * _MOST_TOKENS))
-            most = max(_FEWEST_TOKENS, min(_MOST_TOKENS, int(context) // 2))
+            most = max(_FEWEST_TOKENS, min(_MOST_TOKENS, (context_of(bencher) or 2 * _MOST_TOKENS) // 2))
             self._tokens = max(_FEWEST_TOKENS, min(most, int((decode_rate(outcome) or 0.0) * self._request_s)))
 
     def _look_back(self) -> str:

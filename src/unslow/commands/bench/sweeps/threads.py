@@ -5,8 +5,8 @@ takes every core. So each has a best count of its own.
 """
 
 from unslow.commands.bench.server import Own
-from unslow.commands.bench.sweeps import Limits
-from unslow.commands.bench.sweeps._trials import BY_THE_USER, DECODE_S, OUT_OF_TIME, Pace, Trials, in_turn
+from unslow.commands.bench.sweeps import Limits, until_stopped
+from unslow.commands.bench.sweeps._trials import DECODE_S, OUT_OF_TIME, Pace, Trials, in_turn
 from unslow.facts.bench import DECODE, PREFILL, Sweep
 from unslow.facts.machine import Cpu
 from unslow.think.stats.best_value import (
@@ -33,10 +33,7 @@ def sweep(own: Own, limits: Limits) -> Sweep:
     both = own.can_set("threads_batch")
     trials = Trials(own, AXIS, lambda n: {"threads": n, "threads_batch": n} if both else {"threads": n}, limits)
     current: list[int] = []
-    try:
-        stopped = _explored(trials, current)
-    except KeyboardInterrupt:
-        own.interrupted, stopped = True, BY_THE_USER
+    stopped = until_stopped(own, lambda: _explored(trials, current))
     cpu = own.machine.cpu
     judged = judge_threads(trials.samples(DECODE), trials.samples(PREFILL), next(iter(current), None), cpu)
     return Sweep(

@@ -6,7 +6,8 @@ Each turn goes on from the text of the one before, the model's own answer in it,
 from typing import NamedTuple
 
 from unslow.commands.bench.bencher import Bencher, Wanted
-from unslow.commands.bench.sweeps import Limits
+from unslow.commands.bench.server import context_of
+from unslow.commands.bench.sweeps import Limits, until_stopped
 from unslow.facts.bench import FIRST, PREFILL, Failure, Pass, Sweep, SweepPoint
 from unslow.think.stats.figures import prefill_rate
 from unslow.think.stats.repeats import spread_of
@@ -42,11 +43,7 @@ class Sizes(NamedTuple):
 def sweep(bencher: Bencher, limits: Limits) -> Sweep:
     """The turns, and what they say of the prompt cache."""
     talk = _Talk(bencher, limits)
-    try:
-        stopped = talk.hold()
-    except KeyboardInterrupt:
-        bencher.interrupted = True
-        stopped = "stopped by the user"
+    stopped = until_stopped(bencher, talk.hold)
     found = judge_turns(talk.turns)
     return Sweep(
         axis=AXIS, points=tuple(talk.points), verdict=found.verdict, because=found.because, stopped_early=stopped
@@ -59,9 +56,7 @@ class _Talk:
     def __init__(self, bencher: Bencher, limits: Limits) -> None:
         self._bencher, self._limits = bencher, limits
         self._count = int(min(MOST_TURNS, max(2, *limits.values, 0))) if limits.values else USUAL_TURNS
-        runtime = bencher.subject.runtime
-        context = runtime.context_per_slot.value_or(runtime.context_length.value_or(_UNKNOWN_CONTEXT))
-        self._sizes = Sizes.within(int(context), self._count, limits.tokens)
+        self._sizes = Sizes.within(context_of(bencher) or _UNKNOWN_CONTEXT, self._count, limits.tokens)
         self._planned = 0
         self.turns: list[Turn] = []
         self.points: list[SweepPoint] = []

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from unslow.commands.bench.bencher import Bencher, Wanted
-from unslow.commands.bench.sweeps import Limits
+from unslow.commands.bench.sweeps import Limits, until_stopped
 from unslow.facts.bench import DECODE, FIRST, TOGETHER, Failure, Pass, Sweep, SweepPoint
 from unslow.facts.errors import UserError
 from unslow.think.case.slowness import expected_together
@@ -55,10 +55,7 @@ def sweep(bencher: Bencher, limits: Limits) -> Sweep:
     done: list[_Measured] = []
     slot, bencher.slot = bencher.slot, None  # all users on one slot would be one after the other
     try:
-        stopped = _measure_all(bencher, limits, done)
-    except KeyboardInterrupt:
-        bencher.interrupted = True
-        stopped = "stopped by the user"
+        stopped = until_stopped(bencher, lambda: _measure_all(bencher, limits, done))
     finally:
         bencher.slot = slot
     curve = judge_users([one.judged() for one in done], slots_of(bencher))
@@ -124,15 +121,11 @@ def _measured(bencher: Bencher, one: _Measured, limits: Limits, end_s: float) ->
             one.bursts.append(burst)
         if one.failures or bencher.system.clock() > end_s:
             break
-    return one._replace(expected=_expected(bencher, one))
-
-
-def _expected(bencher: Bencher, one: _Measured) -> float | None:
-    """What physics expects of as many as are answered at once, at the depth that they were measured at."""
     if not one.passes or not one.bursts:
-        return None
+        return one
+    # What physics expects of as many as are answered at once, at the depth that they were measured at
     depth = sum(p.prompt_tokens + p.cached_tokens + p.generated_tokens / 2 for p in one.passes) / len(one.passes)
-    return expected_together(bencher.case, median_burst(one.bursts).at_once, depth)
+    return one._replace(expected=expected_together(bencher.case, median_burst(one.bursts).at_once, depth))
 
 
 def _point(one: _Measured) -> SweepPoint:
@@ -145,12 +138,11 @@ def _point(one: _Measured) -> SweepPoint:
     if rates := [rate for p in one.passes if (rate := client_decode_rate(p)) is not None]:
         figures[DECODE] = spread_of(rates)
     # How long users waited before their prompt was read: as the server says, else what reading does not explain
-    passes = one.passes
     waits = sorted(
         waited_before_s(p)
         if p.server_queue_s is not None
         else max(0.0, p.client_first_token_s - (p.server_prefill_s or 0.0))
-        for p in passes
+        for p in one.passes
     )
     return SweepPoint(
         at=one.users,
