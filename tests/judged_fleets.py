@@ -11,7 +11,7 @@ from unslow.facts.run import Traffic
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known, reported
 from unslow.fleet.judging import judged_instance
-from unslow.fleet.report import About, Head, Judged
+from unslow.fleet.report import About, FleetReport, Judged
 from unslow.think.judge.judge import judge
 from unslow.think.report import Scalar, SubjectReport
 
@@ -19,7 +19,7 @@ BUSY = "built_vllm_busy_without_preemption"
 QUEUE = "built_vllm_queue_of_eight"
 PREEMPTS = "built_vllm_preemptions"
 WINDOW_S = 900.0
-HEAD = Head(
+HEAD = FleetReport(
     unslow_version="0.9", prometheus="http://127.0.0.1:9090", taken_at="2026-11-16T12:00:00Z", window_s=WINDOW_S,
     queries=31, seconds=4.2, complete=True,
 )  # fmt: skip

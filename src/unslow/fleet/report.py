@@ -179,16 +179,3 @@ class Judged(NamedTuple):
 
     instance: Instance
     facts: dict[str, Scalar]
-
-
-class Head(msgspec.Struct, frozen=True, kw_only=True):
-    """What the report says of how it came about."""
-
-    unslow_version: str
-    prometheus: str
-    taken_at: str
-    window_s: float
-    queries: int
-    seconds: float
-    complete: bool
-    statements: tuple[Statement, ...] = ()

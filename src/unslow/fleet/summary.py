@@ -4,12 +4,13 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, TypeVar
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from unslow.fleet.differences import Facts, Usual, comparable, differences, is_off, summary_of, usual_facts
 from unslow.fleet.losses import UNEXPLAINED
-from unslow.fleet.report import CauseCount, FleetReport, Head, Instance, Judged, Loss, Odd, PeerGroup
+from unslow.fleet.report import CauseCount, FleetReport, Instance, Judged, Loss, Odd, PeerGroup
 from unslow.think.case.prediction import DECODE
 from unslow.think.causes import all_causes
 from unslow.think.report import Range, Verdict
@@ -290,21 +291,14 @@ def _odd(one: Instance, number: int, facts: Facts, seen: Paces, usual: dict[str,
     return Odd(key=one.key, reached=reached, differences=found, summary=summary_of(reached, len(seen.usual), found))
 
 
-def fleet_of(judged: Sequence[Judged], head: Head) -> FleetReport:
-    """The report on all instances; each keeps the verdict that it has by itself."""
+def fleet_of(judged: Sequence[Judged], head: FleetReport) -> FleetReport:
+    """The report that only says how it came about, with all instances; each keeps the verdict that it has by itself."""
     instances = ranked([one.instance for one in judged])
     counts: dict[str, int] = dict.fromkeys(WORST_FIRST, 0)
     for one in instances:
         counts[one.verdict] += 1
-    return FleetReport(
-        unslow_version=head.unslow_version,
-        prometheus=head.prometheus,
-        taken_at=head.taken_at,
-        window_s=head.window_s,
-        queries=head.queries,
-        seconds=head.seconds,
-        complete=head.complete,
-        statements=head.statements,
+    return msgspec.structs.replace(
+        head,
         verdicts=counts,
         tokens_per_s=sum_of_known(0.0 if is_idle(one) else one.tokens_per_s for one in instances),
         lost=sums(instances),

@@ -310,8 +310,11 @@ class Prometheus:
     server that is away, refuses us or is no Prometheus is a UserError, whichever query finds out.
     """
 
-    def __init__(self, access: Access, say: Callable[[str], None] = lambda _: None) -> None:
-        self._access = access.plain()
+    def __init__(
+        self, access: Access, say: Callable[[str], None] = lambda _: None, step: Callable[[int], None] = lambda _: None
+    ) -> None:
+        """`step` is told after each instant query how many were sent."""
+        self._access, self._step = access.plain(), step
         self.shown_url = self._access.shown_url
         self._sending, self._said, self._lock = Sending(self._access, say), Said(), RLock()
         self._now_s: float | None = None
@@ -342,6 +345,7 @@ class Prometheus:
         moment_s = self.now_s if at is None else at
         form = {"query": query, "time": f"{moment_s:.3f}"}
         got = self._decoded("query", form, parse_series, about or query)
+        self._step(self.asked)
         if isinstance(got, Refusal):
             return Answered([], failure=got.why, hint=got.hint)
         return Answered(got.series, self._warnings(got.head), valueless=got.valueless)

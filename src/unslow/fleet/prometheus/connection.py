@@ -1,7 +1,6 @@
 """How a Prometheus is reached: its address, credentials and certificates, TLS, and what of that is secret."""
 
 import http.client
-import os
 import re
 import ssl
 from base64 import b64encode
@@ -165,39 +164,7 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
         return access
 
 
-def access_of(  # noqa: PLR0913 (as many as there are ways to say who asks)
-    url: str,
-    *,
-    username: str = "",
-    password_file: str = "",
-    bearer_file: str = "",
-    headers: tuple[str, ...] = (),
-    ca_file: str = "",
-    certificate: str = "",
-    key: str = "",
-    check_certificate: bool = True,
-    timeout_s: float = 30.0,
-    whole_s: float = 300.0,
-    environment: Mapping[str, str] = os.environ,
-) -> Access:
-    """What a command line says; secrets come from files or the environment, as everybody sees command lines."""
-    given = Access(
-        url=url,
-        username=username,
-        password=_read_secret(password_file),
-        bearer=_read_secret(bearer_file),
-        headers=tuple(_header(line) for line in headers),
-        ca_file=ca_file,
-        certificate=certificate,
-        key=key,
-        check_certificate=check_certificate,
-        timeout_s=timeout_s,
-        whole_s=whole_s,
-    )
-    return with_environment(given, environment)
-
-
-def with_environment(access: Access, environment: Mapping[str, str] = os.environ) -> Access:
+def with_environment(access: Access, environment: Mapping[str, str]) -> Access:
     """The same, with the password or token of the environment where none was given; the address made plain."""
     plain = access.plain()
     if plain.username and not plain.password:
@@ -220,14 +187,15 @@ def _basic(username: str, password: str) -> str:
     return b64encode(f"{username}:{password}".encode()).decode()
 
 
-def _header(line: str) -> tuple[str, str]:
+def parse_header(line: str) -> tuple[str, str]:
+    """Name and value; UserError where there is no colon between them."""
     name, colon, value = line.partition(":")
     if not colon:
         raise UserError("a header is written as 'Name: value'", "for example --header 'X-Scope-OrgID: team-a'")
     return name.strip(), value.strip()
 
 
-def _read_secret(path: str) -> str:
+def read_secret(path: str) -> str:
     """What the file holds, without the end of its line; nothing where no file is named."""
     if not path:
         return ""
