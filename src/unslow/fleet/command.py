@@ -23,7 +23,7 @@ from unslow.fleet.member import Member
 from unslow.fleet.members import read_members
 from unslow.fleet.prometheus.client import Prometheus
 from unslow.fleet.prometheus.connection import Access, parse_header, read_secret, with_environment
-from unslow.fleet.queries import Options, Query, all_queries
+from unslow.fleet.queries import Options, all_queries
 from unslow.fleet.report import FleetReport, Statement
 from unslow.fleet.snapshots import snapshot_of
 from unslow.fleet.summary import fleet_of
@@ -188,8 +188,7 @@ def queries_text(asked: FleetRequest) -> str:
     if form not in FORMATS:
         raise UserError(f"there is no format {form!r} of queries", f"try one of {', '.join(FORMATS)}")
     options = options_of(asked)
-    ranges = (Query(one.name, "capacity", one.promql, one.why) for one in curve_queries(options, WINDOW_S))
-    queries = (*all_queries(options), *ranges)
+    queries = (*all_queries(options), *curve_queries(options, WINDOW_S))
     if form == "json":
         return json.dumps([query._asdict() for query in queries], indent=1)
     return "\n\n".join(

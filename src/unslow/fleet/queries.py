@@ -179,7 +179,7 @@ class Query(NamedTuple):
     """One instant query, and what it is for."""
 
     name: str
-    of: str  # engine, gpu, host, pods or own; `all` for the one that counts
+    of: str  # engine, gpu, host, pods or own; `all` for the one that counts, `capacity` for curves
     promql: str
     why: str
 
