@@ -18,7 +18,7 @@ from unslow.commands.diagnose.target import save as save_snapshot
 from unslow.commands.fleet import FleetRequest
 from unslow.facts.errors import UserError
 from unslow.fleet.capacity.curves import WINDOW_S, curve_queries
-from unslow.fleet.judging import about_of, judged
+from unslow.fleet.judging import judged, notes_on
 from unslow.fleet.member import Member
 from unslow.fleet.members import read_members
 from unslow.fleet.prometheus.client import Prometheus
@@ -160,7 +160,7 @@ def instance_report(request: FleetSettings, key: str, save: str, progress: Progr
     # Which instance this is: a part of its key may be all that was given
     host = f" on {member.host_name}" if member.host_name and member.host_name not in member.key else ""
     whose = f"This is {member.key}{host}: the last {member.window_s / 60:g} min of {fleet.shown_url}."
-    notes = (whose, *about_of(member).notes)
+    notes = (whose, *notes_on(member))
     subjects = tuple(msgspec.structs.replace(s, notes=(*notes, *s.notes)) for s in report.subjects)
     return msgspec.structs.replace(report, subjects=subjects)
 
