@@ -193,14 +193,14 @@ def engines_of(targets: Mapping[str, Target], labels: Labels) -> tuple[list[Engi
     places: dict[str, tuple[Engine, int]] = {}
     for (_, space, pod, instance), group in groups.items():
         for same in _same(group):
-            targets = [target for _, target in same]
-            engine = Engine(targets[0].runtime, targets[0].labels)
+            first, told_by = same[0][1], [target for _, target in same]
+            engine = Engine(first.runtime, first.labels)
             engine.key = f"{space}/{pod}" if pod and space else pod or instance or "unknown"
-            engine.samples = targets[0].samples
-            engine.models = set().union(*(target.models for target in targets))
-            engine.ages = [target.age for target in targets if target.age >= 0]
-            engine.replicas = len({tuple(target.labels.get(name, "") for name in REPLICA) for target in targets})
-            engine.twice = len({target.labels.get("job", "") for target in targets})
+            engine.samples = first.samples
+            engine.models = {model for target in told_by for model in target.models}
+            engine.ages = [target.age for target in told_by if target.age >= 0]
+            engine.replicas = len({tuple(target.labels.get(name, "") for name in REPLICA) for target in told_by})
+            engine.twice = len({target.labels.get("job", "") for target in told_by})
             engines.append(engine)
             places |= {key: (engine, place) for place, (key, _) in enumerate(same)}
     _name_apart(engines)
