@@ -21,7 +21,7 @@ from unslow.buy.offers import (
     refusal,
 )
 from unslow.buy.report import SOLD_YEARS, AskedShown
-from unslow.buy.rigs import Rig, buyer_prices, read_prices_file
+from unslow.buy.rigs import Rig, read_prices
 from unslow.catalog.models import WellKnown, listed_models
 from unslow.commands._output import Progress, Silent
 from unslow.commands.choose import ChooseRequest
@@ -202,8 +202,7 @@ def _smaller(found: FoundModel, context: int) -> list[WellKnown]:
 @one_judgement()
 def choose(system: System, request: ChooseRequest, progress: Progress | None = None) -> ChoiceReport:
     """What to buy, the runners-up, and what was refused; what would have to give where nothing will do."""
-    told = read_prices_file(system, request.prices)
-    purse = buyer_prices(system, told, request.price, request.currency)
+    purse, _ = read_prices(system, request)
     market = market_of(system, request, purse)
     aim = Aim(request.budget, request.goal, request.partly)
     offers = list(market.offers(aim, progress or Silent()))

@@ -114,11 +114,10 @@ def _between(text: str, flag: str, least_s: float, most_s: float) -> float:
 
 def _dialect(form: str | None, output: str | None) -> Dialect:
     """As asked; else what the node exporter reads where a file is written."""
-    if form is None:
-        return "text" if output and output != "-" else "openmetrics"
-    if form == "openmetrics" or form == "text":  # noqa: PLR1714 (mypy knows what is equal, not what is among)
-        return form
-    raise UserError(f"there is no format {form!r}", "try openmetrics or text")
+    if form not in (None, "openmetrics", "text"):
+        raise UserError(f"there is no format {form!r}", "try openmetrics or text")
+    to_file = form is None and output and output != "-"
+    return "text" if form == "text" or to_file else "openmetrics"
 
 
 Place = tuple[str, int, str]
