@@ -30,11 +30,6 @@ class Missing(NamedTuple):
     requests: dict[str, float]  # By cause: of the time that requests lose inside the server
     waiting: float
 
-    @property
-    def whole(self) -> float:
-        """Everything that can be told."""
-        return (self.answers or 0.0) + sum(self.requests.values()) + self.waiting
-
 
 def by_cause(report: SubjectReport, missing: Missing, by_itself: Sequence[str]) -> dict[str, float]:
     """The missing tokens by cause; what no price explains is of what the exporter names first, else unexplained."""
@@ -150,7 +145,7 @@ def _of_a_slow_one(case: Case, report: SubjectReport, gpu_hours: float | None) -
     if traffic is None or given is None:
         return Loss(because="how many tokens it gives in a second is not known"), None
     missing = missing_tokens(case, report, traffic, given)
-    lost = missing.whole
+    lost = (missing.answers or 0.0) + sum(missing.requests.values()) + missing.waiting
     if missing.answers is None and not lost:
         return Loss(because=as_lack(report.expected.because)), None
     because = _ONLY_WAITING if missing.answers is None else "" if lost else _NOT_IN_TOKENS
