@@ -371,8 +371,9 @@ class Members(NamedTuple):
 @without_collector()
 def read_members(prometheus: Asked, options: Options) -> Members:
     """Ask everything, and put together what belongs together; UserError where there is more than may be read."""
-    with Asking(prometheus, options.checked()) as asking:
-        labels = options.labels()
+    options.matchers(engines=True)  # words that can't be used are told before anything is asked
+    labels = options.labels()
+    with Asking(prometheus, options) as asking:
         engines, pasts = read_engines(asking, options)
         before = Before(asking, engines, pasts, labels)
         subjects = Subjects(read_subjects(asking, options), labels)

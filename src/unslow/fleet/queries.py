@@ -103,8 +103,6 @@ def _quoted(one: re.Match[str]) -> str:
 
 
 MOST_SERIES = 100_000  # of one exporter: ten thousand machines with eight GPUs each fit
-_SHORTEST_S, _LONGEST_S = 60.0, 7 * 86400.0
-"""A window holds at least a few scrapes; a week of ten thousand machines is more than a Prometheus answers at once."""
 _LABEL = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -156,17 +154,6 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
                 raise UserError(f"{pair[:60]!r} does not say how to join", hint)
             own[what] = (name, *getattr(usual, what))
         return msgspec.structs.replace(usual, **own)
-
-    def checked(self) -> "Options":
-        """The same, where everything in it can be used; else UserError."""
-        if not _SHORTEST_S <= self.window_s <= _LONGEST_S:
-            raise UserError(f"a window of {self.window_s:g} s can't be judged", "take one from a minute to seven days")
-        if self.compare_s and self.compare_s < self.window_s:
-            hint = "take one longer ago than the window, or 0 for none"
-            raise UserError("the time to compare with lies within the window", hint)
-        self.matchers(engines=True)
-        self.labels()
-        return self
 
 
 SCOPE = (

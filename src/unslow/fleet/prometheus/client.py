@@ -286,15 +286,15 @@ class Sending:
     def _exchanged(self, endpoint: str, form: Mapping[str, str], deadline_s: float) -> Reply:
         coded, path = urlencode(form), f"{self._path}/api/v1/{endpoint}"
         if self._method == "POST":
-            reply = self._sent("POST", f"{path}?{self._more}" if self._more else path, coded.encode(), deadline_s)
+            self.sent += 1
+            here = f"{path}?{self._more}" if self._more else path
+            reply = self._line.exchange("POST", here, coded.encode(), deadline_s)
             if reply.status not in (405, 501):
                 return reply
             self._method = "GET"
-        return self._sent("GET", f"{path}?{'&'.join(filter(None, (self._more, coded)))}", None, deadline_s)
-
-    def _sent(self, method: str, path: str, form: bytes | None, deadline_s: float) -> Reply:
         self.sent += 1
-        return self._line.exchange(method, path, form, deadline_s)
+        asked = "&".join(filter(None, (self._more, coded)))
+        return self._line.exchange("GET", f"{path}?{asked}", None, deadline_s)
 
 
 _SERVER_SHARE = 0.9

@@ -43,18 +43,13 @@ class Said:
 
     def statements(self) -> tuple[Statement, ...]:
         """All of them."""
-        return tuple(
-            Statement(kind=kind, text=text + _named(queries), hint=hint)
-            for (kind, text, hint), queries in self._about.items()
-        )
-
-
-def _named(queries: list[str]) -> str:
-    if not queries:
-        return ""
-    more = len(queries) - _MOST_NAMED
-    named = ", ".join(queries[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
-    return f" ({'query' if len(queries) == 1 else f'{len(queries)} queries'}: {named})"
+        found = []
+        for (kind, text, hint), queries in self._about.items():
+            more, count = len(queries) - _MOST_NAMED, "query" if len(queries) == 1 else f"{len(queries)} queries"
+            named = ", ".join(queries[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+            about = f" ({count}: {named})" if queries else ""
+            found.append(Statement(kind=kind, text=text + about, hint=hint))
+        return tuple(found)
 
 
 PASSWORD_VARIABLE, TOKEN_VARIABLE = "UNSLOW_PROMETHEUS_PASSWORD", "UNSLOW_PROMETHEUS_TOKEN"
