@@ -189,8 +189,8 @@ class _Tier(NamedTuple):
     memory_bytes: int
     unified: bool
     hardware: Hardware
-    device: str
-    devices: int
+    device: str = ""
+    devices: int = 0
 
 
 @one_judgement()
@@ -236,7 +236,7 @@ def _tier(size: int, *, unified: bool) -> _Tier:
         if unified:
             raise UserError(f"no device of the catalogue shares {size // GIB} GB", "try --unified 32,64,128")
         room = named_room(f"{size / GIB:g}GB")
-        return _Tier(size, unified, Hardware((room,), devices=all_devices()[:1]), "", 0)
+        return _Tier(size, unified, Hardware((room,), devices=all_devices()[:1]))
     return _Tier(size, unified, hardware, rig.label, count)
 
 

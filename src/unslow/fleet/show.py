@@ -238,8 +238,8 @@ def _markdown_rest(report: FleetReport, *, everything: bool) -> Iterator[str]:
         yield from ("**Why some could not be judged**", "")
         yield from (f"- {count:,}: {prose(why)}" for why, count in list(report.untold.items())[:MOST_UNTOLD])
         yield ""
-    for one in statement_lines(report, urgent=False):
-        yield f"- {prose(one.text)}{escaped(concerned_words(one))}{f'; {prose(one.hint)}' if one.hint else ''}"
+    for said in statement_lines(report, urgent=False):
+        yield f"- {prose(said.text)}{escaped(concerned_words(said))}{f'; {prose(said.hint)}' if said.hint else ''}"
 
 
 def _cell(text: str) -> str:

@@ -3,7 +3,7 @@
 import math
 import re
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from typing import NamedTuple
@@ -275,38 +275,28 @@ _DOUBLINGS = 10  # Of one request: 512 at once are the most that physics is aske
 
 def points_of(found: Served) -> tuple[CurvePoint, ...]:
     """What was measured, and doublings of it as far as the answer goes."""
+
+    def point(requests: float, seconds: Sequence[float], samples: int = 0) -> CurvePoint:
+        low, mid, high = seconds
+        first = found.firsts.seconds(requests) if found.firsts else None
+        return CurvePoint(
+            requests=requests,
+            tokens_per_s=Range(low=1 / high, mid=1 / mid, high=1 / low),
+            first_token_s=Range(low=first[0], mid=first[1], high=first[2]) if first else None,
+            basis="measured" if samples else "simulated",
+            samples=samples,
+        )
+
     if found.gaps:
-        measured = [
-            CurvePoint(
-                requests=at.requests,
-                tokens_per_s=Range(low=1 / at.high_s, mid=1 / at.mid_s, high=1 / at.low_s),
-                first_token_s=_first_token(found.firsts, at.requests),
-                basis="measured",
-                samples=at.samples,
-            )
-            for at in found.gaps.points
-        ]
+        measured = [point(at.requests, (at.low_s, at.mid_s, at.high_s), at.samples) for at in found.gaps.points]
         last, end = found.gaps.last, found.limit.mid if found.limit else 0.0
         farther = [n for n in (2 * last, FARTHEST * last) if n < end]  # what the answer rests on beyond the measured
         farther += [min(end, FARTHEST * last)] if end > last else []
-        return (*measured, *(_point(n, found.gaps.seconds(n), _first_token(found.firsts, n)) for n in farther))
+        return (*measured, *(point(n, found.gaps.seconds(n)) for n in farther))
     if found.steps and found.limit:
         loads = [float(2**n) for n in range(_DOUBLINGS) if 2**n <= max(1.0, found.limit.high)]
-        return tuple(_point(n, found.steps(n)) for n in loads)
+        return tuple(point(n, found.steps(n)) for n in loads)
     return ()
-
-
-def _point(requests: float, seconds: tuple[float, float, float], first: Range | None = None) -> CurvePoint:
-    low, mid, high = seconds
-    speed = Range(low=1 / high, mid=1 / mid, high=1 / low)
-    return CurvePoint(requests=requests, tokens_per_s=speed, first_token_s=first, basis="simulated")
-
-
-def _first_token(firsts: Beyond | None, requests: float) -> Range | None:
-    if firsts is None:
-        return None
-    low, mid, high = firsts.seconds(requests)
-    return Range(low=low, mid=mid, high=high)
 
 
 MOST_GROUPS_BY_PHYSICS = 200
