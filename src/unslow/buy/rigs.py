@@ -5,7 +5,7 @@ Cards and machines of the catalogue, this machine, their speed with a model, and
 
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import msgspec
@@ -117,14 +117,8 @@ class Rated(NamedTuple):
 
 def find_work(system: System, work: Work) -> tuple[FoundModel, PredictRequest, AskedShown]:
     """The model, the question that is put to every device, and both as the report has them."""
-    found = find_gguf_model(system, work.model, work.quant)
-    request = _request(work)
-    return found, request, shown_work(found, request)
-
-
-def shown_work(found: FoundModel, request: PredictRequest) -> AskedShown:
-    """What was asked, as the report has it."""
-    return AskedShown(
+    found, request = find_gguf_model(system, work.model, work.quant), _request(work)
+    return found, request, AskedShown(
         model=found.name, quant=found.quant, parameters=found.parameters, stands_for=found.stands_for,
         estimated_as=found.estimate.mix.name if found.estimate else "",
         weights_bytes=sum(t.bytes for t in found.blueprint.tensors), context=request.depth, users=request.batch,
@@ -380,11 +374,6 @@ def read_prices_file(system: System, path: str) -> PricesFile:
         raise UserError(f"--prices {path}: {error.why}", _HINT) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UserError(f"--prices {path} is no TOML: {error}", _HINT) from error
-    return parse_prices_file(tables, path)
-
-
-def parse_prices_file(tables: Mapping[str, Any], path: str) -> PricesFile:
-    """A file of prices; UserError where it has other things in it."""
     if unknown := sorted(set(tables) - {*_TABLES, "currency", "electricity"}):
         raise UserError(f"--prices {path}: {unknown[0]!r} is not known", _HINT)
     found = {name: tables.get(name, {}) for name in _TABLES}

@@ -8,10 +8,10 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from functools import lru_cache
 from sys import intern
-from types import TracebackType
-from typing import Generic, Protocol, Self, TypeVar
+from typing import Generic, Protocol, TypeVar
 from zlib import crc32
 
 from unslow.catalog.prometheus import Exporter, ExporterSubject, exporters
@@ -35,7 +35,7 @@ class Asked(Protocol):
         """The answer to one query."""
 
 
-class Asking:
+class Asking(AbstractContextManager["Asking"]):
     """The questions of one reading, by name."""
 
     def __init__(self, prometheus: Asked, options: Options) -> None:
@@ -47,11 +47,7 @@ class Asking:
         self._left, self._coming = list(self._queries), dict[str, Future[Answered]]()
         self._thread = ThreadPoolExecutor(1)
 
-    def __enter__(self) -> Self:
-        """For as long as it is asked."""
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """Ask nothing more; an error, such as Ctrl-C, waits for no answer: whoever caught it hangs up next."""
         self._thread.shutdown(wait=kind is None, cancel_futures=True)
 
