@@ -4,7 +4,7 @@ And what a reader must know before trusting that.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from unslow.catalog.prometheus import exporters_of
@@ -221,7 +221,6 @@ def _together(group: list[Past]) -> _Raw:
     return found
 
 
-HashableT = TypeVar("HashableT", bound=Hashable)
 RESTARTED = "started anew within the window"
 GONE = "its series ended within the window: it is gone, or its clock is behind"
 MANY_FALLS = 3
@@ -311,22 +310,20 @@ def statements_of(
 
 
 def _say_missing(members: Sequence[Member], say: Callable[..., None]) -> None:
-    unnamed = _by((member.runtime, member.key) for member in members if not member.model and member.engine)
+    unnamed: dict[str, list[str]] = defaultdict(list)
+    reasons: dict[tuple[str, str, str], list[str]] = defaultdict(list)
+    for member in members:
+        if not member.model and member.engine:
+            unnamed[member.runtime].append(member.key)
+        for what, word in (("gpus", "GPUs"), ("host", "host")):
+            text = member.missing.get(what, "")
+            if text and not text.startswith(NOT_ANSWERED):
+                reasons[word, *_kind(text)].append(member.key)
     for runtime, those in sorted(unnamed.items()):
         say("labels", those, f"nothing says which model {{n}} engine{{s}} of {runtime} serve{{es}}", _MODEL_HINT)
-    for what, word in (("gpus", "GPUs"), ("host", "host")):
-        told = [(member.missing[what], member.key) for member in members if member.missing.get(what)]
-        reasons = _by((_kind(text), key) for text, key in told if not text.startswith(NOT_ANSWERED))
-        for (reason, hint), those in sorted(reasons.items()):
-            plain = reason.replace("{", "").replace("}", "")
-            say("missing", those, f"nothing is known of the {word} of {{n}} engine{{s}}: {plain}", hint)
-
-
-def _by(pairs: Iterable[tuple[HashableT, str]]) -> dict[HashableT, list[str]]:
-    found: dict[HashableT, list[str]] = {}
-    for what, key in pairs:
-        found.setdefault(what, []).append(key)
-    return found
+    for (word, reason, hint), those in sorted(reasons.items()):
+        plain = reason.replace("{", "").replace("}", "")
+        say("missing", those, f"nothing is known of the {word} of {{n}} engine{{s}}: {plain}", hint)
 
 
 _KINDS = (

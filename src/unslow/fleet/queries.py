@@ -273,9 +273,9 @@ def _before(options: Options, there: Collection[str]) -> str:
 
 def _in_pods(expression: str, options: Options, there: Collection[str], ago_s: float = 0.0) -> str:
     """Of all pods only those of engines; what kube-state-metrics tells under exported names among them."""
-    exported = _renamed(_renamed(expression, "pod", "exported_pod"), "namespace", "exported_namespace")
-    engines, labels = _anchors(options, there, ago_s), options.labels()
-    engines = f"({engines})"
+    found = filled(expression, options.matchers(), options.window_s, ago_s)
+    exported = _renamed(_renamed(found, "pod", "exported_pod"), "namespace", "exported_namespace")
+    engines, labels = f"({_anchors(options, there, ago_s)})", options.labels()
     for name, usual in ((labels.pod[0], "pod"), (labels.namespace[0], "namespace")):
         if name not in (usual, f"exported_{usual}"):
             engines = _renamed(engines, usual, name)
@@ -289,8 +289,8 @@ def _renamed(expression: str, label: str, name: str) -> str:
 def _pods(options: Options, there: Collection[str]) -> str:
     if "kube_state" not in there or not _engines(there):
         return ""
-    info = filled("last_over_time(kube_pod_info{}[W])", options.matchers(), options.window_s)
-    return f"group by (namespace, pod, node, host_ip, {', '.join(SCOPE)}) ({_in_pods(info, options, there)})"
+    info = _in_pods("last_over_time(kube_pod_info{}[W])", options, there)
+    return f"group by (namespace, pod, node, host_ip, {', '.join(SCOPE)}) ({info})"
 
 
 def _images(options: Options, there: Collection[str], ago_s: float | None = None) -> str:
@@ -298,10 +298,9 @@ def _images(options: Options, there: Collection[str], ago_s: float | None = None
         return ""
     terms = []
     if "kube_state" in there:
-        last = "last_over_time(kube_pod_container_info{}[W])"
-        info = filled(last, options.matchers(), options.window_s, ago_s or 0.0)
+        info = _in_pods("last_over_time(kube_pod_container_info{}[W])", options, there, ago_s or 0.0)
         by = ", ".join(("namespace", "pod", "container", "exported_container", "image", "image_spec", *SCOPE))
-        terms.append(marked(f"group by ({by}) ({_in_pods(info, options, there, ago_s or 0.0)})", "image"))
+        terms.append(marked(f"group by ({by}) ({info})", "image"))
     if ago_s and "unslow" in there:
         own = exporters()["unslow"].info
         terms.append(marked(filled(own, options.matchers(), options.window_s, ago_s), "unslow"))
@@ -311,13 +310,12 @@ def _images(options: Options, there: Collection[str], ago_s: float | None = None
 def _containers(options: Options, there: Collection[str]) -> str:
     if "cadvisor" not in there or not _engines(there):
         return ""
-    terms = []
-    for quantity, (fold, *texts) in exporters()["cadvisor"].readings.items():
-        for rank, text in enumerate(texts):
-            found = _in_pods(filled(text, options.matchers(), options.window_s), options, there)
-            by = ", ".join(("namespace", "pod", *SCOPE))
-            terms.append(marked(f"{fold} by ({by}) ({found})", f"cadvisor.{quantity}.{rank}"))
-    return any_of(terms)
+    by = ", ".join(("namespace", "pod", *SCOPE))
+    return any_of([
+        marked(f"{fold} by ({by}) ({_in_pods(text, options, there)})", f"cadvisor.{quantity}.{rank}")
+        for quantity, (fold, *texts) in exporters()["cadvisor"].readings.items()
+        for rank, text in enumerate(texts)
+    ])  # fmt: skip
 
 
 # Readings of all exporters are asked for together, a few in one query, joined by `or`. Each is marked with a label
