@@ -11,7 +11,8 @@ from unslow.facts.run import Traffic
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known, reported
 from unslow.fleet.judging import judged_instance
-from unslow.fleet.report import About, Head, Judged
+from unslow.fleet.member import Member
+from unslow.fleet.report import FleetReport, Judged
 from unslow.think.judge.judge import judge
 from unslow.think.report import Scalar, SubjectReport
 
@@ -19,15 +20,15 @@ BUSY = "built_vllm_busy_without_preemption"
 QUEUE = "built_vllm_queue_of_eight"
 PREEMPTS = "built_vllm_preemptions"
 WINDOW_S = 900.0
-HEAD = Head(
+HEAD = FleetReport(
     unslow_version="0.9", prometheus="http://127.0.0.1:9090", taken_at="2026-11-16T12:00:00Z", window_s=WINDOW_S,
     queries=31, seconds=4.2, complete=True,
 )  # fmt: skip
 
 
-def about(key: str, **more: object) -> About:
-    """An instance by its name."""
-    return msgspec.structs.replace(About(key=key, window_s=WINDOW_S), **more)
+def named(key: str) -> Member:
+    """A member of whom only the name is known beside its facts."""
+    return Member(key=key, runtime="vLLM", window_s=WINDOW_S)
 
 
 def with_traffic(case: Case, **changed: object) -> Case:
@@ -57,7 +58,7 @@ def report_on(name: str) -> SubjectReport:
 @cache
 def judged(name: str, key: str = "one") -> Judged:
     """A recorded machine as an instance of a fleet."""
-    return judged_instance(about(key), first_case(name), report_on(name))
+    return judged_instance(named(key), first_case(name), report_on(name))
 
 
 def alike(count: int, seed: int = 1, speed_noise: float = 0.03, fact_noise: float = 0.01) -> list[Judged]:

@@ -7,7 +7,6 @@ from unslow.buy.cost import (
     MONTH_DAYS,
     BreakEvenShown,
     Terms,
-    Use,
     api,
     assumptions,
     break_even,
@@ -18,6 +17,7 @@ from unslow.buy.cost import (
     rent,
     rivals,
     tokens_in,
+    use_of,
 )
 from unslow.buy.report import BuyerPrices, Fits, PriceShown, RigShown, SpeedShown
 from unslow.think.speed.report import RateShown
@@ -45,7 +45,7 @@ def price(amount: float, kind: str = "yours") -> PriceShown:
 
 
 def test_owning_is_the_device_over_its_years_and_the_power_while_it_works() -> None:
-    way = own(rig(), price(1200), Use(86_400, 0), TERMS)
+    way = own(rig(), price(1200), use_of(86_400, 0), TERMS)
     assert way.busy_share == pytest.approx(0.1)  # 86,400 tokens at 10 a second take a tenth of a day
     assert way.capital_per_month == pytest.approx(50)
     assert way.power_per_month == pytest.approx(0.1 * 24 * MONTH_DAYS * 0.5 * 0.30)
@@ -55,30 +55,30 @@ def test_owning_is_the_device_over_its_years_and_the_power_while_it_works() -> N
 
 
 def test_prompts_take_time_too() -> None:
-    plain, with_prompts = (own(rig(), price(1), Use(1000, ratio), TERMS).busy_share for ratio in (0, 100))
+    plain, with_prompts = (own(rig(), price(1), use_of(1000, ratio), TERMS).busy_share for ratio in (0, 100))
     assert plain is not None
     assert with_prompts == pytest.approx(2 * plain)  # 100 tokens at 1,000 a second are as long as one at 10
 
 
 def test_a_day_can_be_too_short(wording) -> None:
-    way = own(rig(), price(1200), Use(2_000_000, 0), TERMS)
+    way = own(rig(), price(1200), use_of(2_000_000, 0), TERMS)
     assert (way.enough, way.busy_share) == (False, pytest.approx(2.31, rel=0.01))
     wording(way.reason, tells="864,000")
-    cheaper = own(rig(), price(1200), Use(864_000, 0), TERMS)
+    cheaper = own(rig(), price(1200), use_of(864_000, 0), TERMS)
     assert way.per_million == pytest.approx(cheaper.per_million)  # of the tokens that it does make
 
 
 def test_measured_watts_resale_and_a_computer_are_counted() -> None:
     terms = Terms(0.30, 2, resale=240, host_price=480, watts=100)
-    way = own(rig(), price(1200), Use(86_400, 0), terms)
+    way = own(rig(), price(1200), use_of(86_400, 0), terms)
     assert way.watts == 100
     assert way.capital_per_month == pytest.approx(60)
-    unified = own(rig(kind="unified"), price(1200), Use(86_400, 0), terms)
+    unified = own(rig(kind="unified"), price(1200), use_of(86_400, 0), terms)
     assert unified.capital_per_month == pytest.approx(40)  # no computer around a computer
 
 
 def test_what_is_not_known_is_said(wording) -> None:
-    use = Use(1000, 0)
+    use = use_of(1000, 0)
     wording(own(rig(), None, use, TERMS).reason, tells="--price")
     here = msgspec.structs.replace(rig(), name="here: card")
     wording(own(here, None, use, TERMS).reason, tells="--price")
@@ -86,25 +86,25 @@ def test_what_is_not_known_is_said(wording) -> None:
     assert own(rig(None, "no"), price(1), use, TERMS).reason == "it does not fit"
     assert rent(rig(fits="no"), price(1), use, all_day=False).per_million is None
     assert "only a part" in own(rig(fits="partly"), price(1), use, TERMS).reason
-    too_much = own(rig(fits="partly"), None, Use(9e6, 0), TERMS).reason
+    too_much = own(rig(fits="partly"), None, use_of(9e6, 0), TERMS).reason
     assert [words in too_much for words in ("at most", "only a part", "--price")] == [True] * 3  # each of them counts
 
 
 def test_a_rented_device_costs_its_busy_hours_or_the_whole_day() -> None:
-    use = Use(86_400, 0)
+    use = use_of(86_400, 0)
     busy, always = (rent(rig(), price(2, "rent"), use, all_day=all_day) for all_day in (False, True))
     assert busy.per_month == pytest.approx(2.4 * MONTH_DAYS * 2)
     assert always.per_month == pytest.approx(24 * MONTH_DAYS * 2)
 
 
 def test_an_api_is_paid_for_what_goes_in_and_out() -> None:
-    way = api("API", price(1.5), 0.5, Use(1_000_000, 3))
+    way = api("API", price(1.5), 0.5, use_of(1_000_000, 3))
     assert way.per_million == pytest.approx(3.0)
     assert way.per_month == pytest.approx(3.0 * MONTH_DAYS)
 
 
 def test_owning_has_paid_when_what_is_saved_reaches_the_price() -> None:
-    use = Use(86_400, 0)
+    use = use_of(86_400, 0)
     mine, other = own(rig(), price(1200), use, TERMS), rent(rig(), price(2, "rent"), use, all_day=True)
     found = break_even(mine, other, TERMS)
     assert found is not None
@@ -116,12 +116,12 @@ def test_owning_has_paid_when_what_is_saved_reaches_the_price() -> None:
     assert never is not None
     assert never.months is None
     assert break_even(own(rig(), None, use, TERMS), other, TERMS) is None
-    too_much = Use(2_000_000, 0)
+    too_much = use_of(2_000_000, 0)
     assert break_even(own(rig(), price(1), too_much, TERMS), api("API", price(1), 0, too_much), TERMS) is None
 
 
 def test_the_cheapest_that_can_do_it_is_first() -> None:
-    use = Use(2_000_000, 0)
+    use = use_of(2_000_000, 0)
     ways = [own(rig(), price(10), use, TERMS), api("dear", price(9), 1, use), api("cheap", price(1), 1, use)]
     assert [way.name for way in cheapest_first(ways)] == ["cheap", "dear", "card"]
     assert [way.name for way in rivals(ways)] == ["cheap", "dear"]
@@ -134,18 +134,18 @@ def test_hours_are_turned_into_tokens() -> None:
 
 
 def test_assumptions_name_their_flags(wording) -> None:
-    said = " ".join(assumptions(TERMS, Use(1, 3), "EUR", users=1, electricity_said=False, has_own=True))
+    said = " ".join(assumptions(TERMS, use_of(1, 3), "EUR", users=1, electricity_said=False, has_own=True))
     assert all(
         flag in said for flag in ("--users", "--prompt-ratio", "--electricity", "--watts", "--resale", "--host-price")
     )
     measured = Terms(0.3, 3, resale=100, host_price=5, watts=80, power_share=0.7)
-    told = " ".join(assumptions(measured, Use(1, 3), "EUR", users=8, electricity_said=True, has_own=True))
+    told = " ".join(assumptions(measured, use_of(1, 3), "EUR", users=8, electricity_said=True, has_own=True))
     wording(told, tells="80 W")
     assert "sells for 100 EUR" in told
     assert "70% of its TDP" in " ".join(
-        assumptions(Terms(0.3, 3, power_share=0.7), Use(1, 3), "EUR", users=1, electricity_said=True, has_own=True)
+        assumptions(Terms(0.3, 3, power_share=0.7), use_of(1, 3), "EUR", users=1, electricity_said=True, has_own=True)
     )
-    assert len(assumptions(TERMS, Use(1, 3), "EUR", users=1, electricity_said=False, has_own=False)) == 2
+    assert len(assumptions(TERMS, use_of(1, 3), "EUR", users=1, electricity_said=False, has_own=False)) == 2
 
 
 def test_what_takes_longer_than_it_is_used_does_not_pay(wording) -> None:
@@ -156,7 +156,7 @@ def test_what_takes_longer_than_it_is_used_does_not_pay(wording) -> None:
 
 
 def test_sources_stand_below(wording) -> None:
-    use, launch = Use(1000, 0), PriceShown(amount=1, currency="USD", kind="launch", date="2025", checked=False)
+    use, launch = use_of(1000, 0), PriceShown(amount=1, currency="USD", kind="launch", date="2025", checked=False)
     seen = PriceShown(amount=2, currency="USD", kind="rent", date="2026-01-01", seller="S", source="page", old=True)
     ways = [own(rig(), launch, use, TERMS), rent(rig(), seen, use, all_day=False)]
     said = " ".join(notes_on(ways, BuyerPrices({})))

@@ -91,16 +91,16 @@ def answers(looker: Looker, world: World, seconds: int = 12, speed: int = 3) -> 
         world.slots(decoding(1 + speed * second))
         world.second += 1.0
         for post in looker._posts:
-            post.ask()
+            post.watched.ask()
 
 
 @pytest.mark.usefixtures("found")
 def test_a_speed_is_seen_and_kept_for_a_while(looker, world):
     looker.attempt()
-    assert looker.standing().report.subjects[0].measured == {}
+    assert looker.standing.report.subjects[0].measured == {}
     answers(looker, world)
     looker.attempt()
-    report, state = looker.standing()
+    report, state = looker.standing
     assert report.subjects[0].measured["decode_tokens_per_s"] == pytest.approx(3.0)
     assert report.subjects[0].verdict == "normal"
     ((key, seen_s),) = state.seen_s
@@ -108,11 +108,11 @@ def test_a_speed_is_seen_and_kept_for_a_while(looker, world):
     world.slots()
     world.second += KEEP_S - 1
     looker.attempt()
-    assert "decode_tokens_per_s" in looker.standing().report.subjects[0].measured
-    assert looker.standing().state.seen_s[0][1] == pytest.approx(seen_s - KEEP_S + 1, abs=1), "and is as old as it is"
+    assert "decode_tokens_per_s" in looker.standing.report.subjects[0].measured
+    assert looker.standing.state.seen_s[0][1] == pytest.approx(seen_s - KEEP_S + 1, abs=1), "and is as old as it is"
     world.second += 2
     looker.attempt()
-    assert looker.standing().report.subjects[0].measured == {}
+    assert looker.standing.report.subjects[0].measured == {}
 
 
 def test_an_average_since_the_start_is_no_speed_of_now(looker, world, found):
@@ -121,14 +121,14 @@ def test_an_average_since_the_start_is_no_speed_of_now(looker, world, found):
     one = subject()
     found.append(snapshot(msgspec.structs.replace(one, runtime=msgspec.structs.replace(one.runtime, **facts))))
     looker.attempt()
-    looker._posts[0].ask()
+    looker._posts[0].watched.ask()
     looker.attempt()
-    assert looker.standing().report.subjects[0].measured == {}, "nobody asks it anything"
-    assert looker.standing().report.subjects[0].verdict == "cannot_tell"
+    assert looker.standing.report.subjects[0].measured == {}, "nobody asks it anything"
+    assert looker.standing.report.subjects[0].verdict == "cannot_tell"
     answers(looker, world)
     looker.attempt()
-    assert looker.standing().report.subjects[0].measured["decode_tokens_per_s"] == pytest.approx(3.0)
-    assert "prefill_tokens_per_s" not in looker.standing().report.subjects[0].measured
+    assert looker.standing.report.subjects[0].measured["decode_tokens_per_s"] == pytest.approx(3.0)
+    assert "prefill_tokens_per_s" not in looker.standing.report.subjects[0].measured
 
 
 def test_a_server_too_busy_to_tell_what_it_is_stays_the_same(looker, world, found):
@@ -141,7 +141,7 @@ def test_a_server_too_busy_to_tell_what_it_is_stays_the_same(looker, world, foun
         found.append(snapshot(seen))
         world.second += 60
         looker.attempt()
-        report = looker.standing().report.subjects[0]
+        report = looker.standing.report.subjects[0]
         shown.append((report.version, report.model, report.quant, report.expected))
     assert shown[0][0] == "b9999"
     assert shown == [shown[0]] * 3
@@ -151,20 +151,20 @@ def test_a_server_too_busy_to_tell_what_it_is_stays_the_same(looker, world, foun
     world.second += 60
     looker.attempt()
     assert len(stopped) == 1, "another model is another subject"
-    assert looker.standing().report.subjects[0].version == "", "of which only what it tells is known"
+    assert looker.standing.report.subjects[0].version == "", "of which only what it tells is known"
 
 
 @pytest.mark.usefixtures("found")
 def test_a_server_that_hangs_is_said_to(looker, world):
     looker.attempt()
-    looker._posts[0].ask()
+    looker._posts[0].watched.ask()
     looker.attempt()
-    assert looker.standing().state.answers == (("llama.cpp:8080", True),)
+    assert looker.standing.state.answers == (("llama.cpp:8080", True),)
     for path in ("slots", "metrics"):
         world.http[f"GET {URL}/{path}"] = ExchangeError("silent", "did not answer in time")
-    looker._posts[0].ask()
+    looker._posts[0].watched.ask()
     looker.attempt()
-    assert looker.standing().state.answers == (("llama.cpp:8080", False),)
+    assert looker.standing.state.answers == (("llama.cpp:8080", False),)
 
 
 def test_a_look_that_fails_keeps_what_was_known_for_a_while(looker, world, found, capsys):
@@ -173,37 +173,37 @@ def test_a_look_that_fails_keeps_what_was_known_for_a_while(looker, world, found
     for failures in (1, 2):
         world.second += 60
         looker.attempt()
-        report, state = looker.standing()
+        report, state = looker.standing
         assert (state.success, state.failures, len(report.subjects)) == (False, failures, 1)
     assert capsys.readouterr().err.count("nothing listens there") == 1, "said once"
     world.second += looker.stale_s
     looker.attempt()
-    assert looker.standing().report is None
-    assert looker.standing().state.at_s is not None, "when it was last known stays"
+    assert looker.standing.report is None
+    assert looker.standing.state.at_s is not None, "when it was last known stays"
     found.append(snapshot(subject()))
     looker.attempt()
-    assert looker.standing().state.success
+    assert looker.standing.state.success
 
 
 def test_a_server_that_is_gone_answers_no_more_though_it_is_still_told_of(looker, world, found):
     looker.attempt()
-    looker._posts[0].ask()
+    looker._posts[0].watched.ask()
     looker.attempt()
-    assert looker.standing().state.answers == (("llama.cpp:8080", True),)
+    assert looker.standing.state.answers == (("llama.cpp:8080", True),)
     found.append(UserError("nothing listens there", "is it up?"))
     for path in ("slots", "metrics"):
         world.http[f"GET {URL}/{path}"] = ExchangeError("refused", "nothing listens there")
-    looker._posts[0].ask()
+    looker._posts[0].watched.ask()
     world.second += 60
     looker.attempt()
-    report, state = looker.standing()
+    report, state = looker.standing
     assert (len(report.subjects), state.success, state.answers) == (1, False, (("llama.cpp:8080", False),))
 
 
 def test_a_bug_is_a_look_that_failed_and_told_as_what_it_is(looker, found, capsys):
     found.append(ZeroDivisionError("oh"))
     looker.attempt()
-    assert not looker.standing().state.success
+    assert not looker.standing.state.success
     assert "Traceback" in capsys.readouterr().err
 
 
@@ -226,7 +226,7 @@ def test_servers_come_and_go(looker, world, found):
     (first,) = looker._posts
     look_at(subject(), subject(OTHER, 8))
     assert looker._posts[0] is first, "it is watched on"
-    assert [one.url for one in looker.standing().report.subjects] == [URL, OTHER]
+    assert [one.url for one in looker.standing.report.subjects] == [URL, OTHER]
     look_at(subject(OTHER, 8))
     assert stopped == [first]
     look_at(subject(OTHER, 9))
@@ -237,7 +237,7 @@ def test_too_many_servers_are_counted_and_always_the_same_are_watched(looker, fo
     many = [subject(f"http://127.0.0.1:{8000 + n}", 100 + n) for n in range(20)]
     found.append(snapshot(*reversed(many)))
     looker.attempt()
-    report, state = looker.standing()
+    report, state = looker.standing
     assert (len(report.subjects), state.left_out) == (16, 4)
     assert report.subjects[0].url == "http://127.0.0.1:8000"
 
@@ -245,7 +245,7 @@ def test_too_many_servers_are_counted_and_always_the_same_are_watched(looker, fo
 def test_nothing_runs_here(looker, found):
     found.append(snapshot())
     looker.attempt()
-    report, state = looker.standing()
+    report, state = looker.standing
     assert (state.success, report.subjects) == (True, ())
 
 
@@ -256,7 +256,7 @@ def test_a_search_is_rare_where_it_costs_much(looker, world, found, monkeypatch)
     found.append(ZeroDivisionError("not yet"))
     world.second += 200
     looker.attempt()
-    assert looker.standing().state.success, "three seconds of a core are one percent of five minutes"
+    assert looker.standing.state.success, "three seconds of a core are one percent of five minutes"
 
 
 def test_a_look_that_hangs_is_not_well(looker, world):
@@ -275,11 +275,11 @@ def test_a_thread_that_breaks_is_a_look_that_failed_and_is_replaced(looker, worl
     broken.failure = ZeroDivisionError("in the thread")
     looker._find_at = 1.0
     looker.attempt()
-    assert not looker.standing().state.success
+    assert not looker.standing.state.success
     assert "in the thread" in capsys.readouterr().err
     world.second += 60
     looker.attempt()
-    assert looker.standing().state.success
+    assert looker.standing.state.success
     assert stopped == [broken]
 
 
@@ -296,13 +296,13 @@ def test_what_was_measured_lies_below_what_is_seen(world, found, monkeypatch):
 
     monkeypatch.setattr(looker._measurements, "measure", measure)
     looker.attempt()
-    assert looker.standing().report.subjects[0].measured["decode_tokens_per_s"] == pytest.approx(2.5)
+    assert looker.standing.report.subjects[0].measured["decode_tokens_per_s"] == pytest.approx(2.5)
     world.second += 60
     looker.attempt()
     assert asked == [0.0], "only when it is time"
     answers(looker, world)
     looker.attempt()
-    assert looker.standing().report.subjects[0].measured["decode_tokens_per_s"] == pytest.approx(3.0)
+    assert looker.standing.report.subjects[0].measured["decode_tokens_per_s"] == pytest.approx(3.0)
     assert found
 
 
@@ -320,11 +320,11 @@ def test_why_a_server_was_not_measured_is_told(world, monkeypatch, capsys):
     looker = Looker(world, ExporterSettings(measure_every_s=3600.0))
     for _ in range(2):
         looker.attempt()
-        assert looker.standing().state.success, "it is no look that failed"
+        assert looker.standing.state.success, "it is no look that failed"
         world.second += 60
     told = f"unslow exporter: not measured: {URL}: no answer was whole within the 10 s that there were\n"
     assert capsys.readouterr().err == told
-    assert looker.standing().state.seen_s == ()
+    assert looker.standing.state.seen_s == ()
 
 
 def test_without_leave_nothing_is_measured(world):

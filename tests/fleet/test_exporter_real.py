@@ -78,7 +78,7 @@ def test_measuring_where_it_is_allowed():
         looker = Looker(LiveSystem(), ExporterSettings(watch=WatchSpec(target.url, ASK_S), measure_every_s=3600.0))
         try:
             looker.attempt()
-            report, state = looker.standing()
+            report, state = looker.standing
         finally:
             looker.stop()
     assert looker._measurements.missed == (), "a machine that others use may be too slow for it"

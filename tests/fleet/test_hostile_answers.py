@@ -13,6 +13,9 @@ class Unmarked:
     def answer(self, _name: str) -> Answered:
         return Answered([Series({"instance": "a:1", "gpu": "0"}, 1.0), Series({"unslow_is": "nobody"}, 2.0)])
 
+    def answers(self, of: str) -> list[Answered]:
+        return [self.answer(of)]
+
 
 def test_series_without_the_mark_belong_to_nobody():
     assert read_gpus(Unmarked(), Options()) == []

@@ -8,7 +8,7 @@ from fleet_members import gpu, member
 
 from unslow.facts.snapshot import Case
 from unslow.fleet import judging
-from unslow.fleet.judging import CHUNK, FEW, judged, judged_member, workers_for
+from unslow.fleet.judging import CHUNK, FEW, judged, judged_member, named_by_itself, workers_for
 from unslow.fleet.member import Member, OwnDiagnosis, Reading
 from unslow.think.report import SubjectReport
 
@@ -140,6 +140,11 @@ def test_of_what_the_machine_itself_names_the_costliest_has_the_loss(wording):
     assert one.by_itself == ("threads_exceed_cores", "cpu_contended"), "and not what was there for a moment"
     assert [*one.lost_by] == ["threads_exceed_cores"]
     wording(one.summary)
+
+
+def test_of_what_the_machine_itself_names_the_longest_comes_first():
+    own = OwnDiagnosis(verdict="slow", findings={"swapping": 0.6, "eager_mode": 0.9}, age_s=60.0)
+    assert named_by_itself(member(about={"own": own})) == ("eager_mode", "swapping")
 
 
 def test_what_is_sure_here_is_not_overruled():

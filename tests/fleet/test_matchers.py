@@ -54,16 +54,3 @@ def test_a_join_that_says_nothing_is_an_error(join):
     with pytest.raises(UserError) as error:
         Options(join=join).labels()
     assert "host=machine" in error.value.hint
-
-
-@pytest.mark.parametrize(
-    "options", [{"window_s": 10}, {"window_s": 1e9}, {"compare_s": 60}, {"match": "("}, {"join": "x=y"}]
-)
-def test_wishes_that_cannot_be_met_are_errors(options):
-    with pytest.raises(UserError):
-        Options(**options).checked()
-
-
-def test_usual_wishes_can():
-    assert Options().checked() == Options()
-    assert Options(compare_s=0).checked().compare_s == 0

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from judged_fleets import BUSY, PREEMPTS, WINDOW_S, about, alike, judged, slowed, varied, with_gpu
+from judged_fleets import BUSY, PREEMPTS, WINDOW_S, alike, judged, named, slowed, varied, with_gpu
 from recorded_machines import first_case
 
 from unslow.fleet.judging import judged_instance
@@ -208,7 +208,7 @@ def test_facts_that_the_peers_do_not_share_tell_nothing():
 def test_a_real_change_of_the_machine_is_found_through_its_report(wording):
     """Not a fact of the table changed, but the machine before it was judged."""
     case = with_gpu(first_case(BUSY), power_limit_w=200.0)
-    slow = slowed(judged_instance(about("capped"), case, judge(case)), 0.5)
+    slow = slowed(judged_instance(named("capped"), case, judge(case)), 0.5)
     chance = random.Random(5)
     fleet = [*alike(8), varied(slow, "capped", chance, 0.0, 0.01)]
     (odd,) = only_group(fleet).odd

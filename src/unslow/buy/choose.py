@@ -21,7 +21,7 @@ from unslow.buy.offers import (
     refusal,
 )
 from unslow.buy.report import SOLD_YEARS, AskedShown
-from unslow.buy.rigs import Rig, buyer_prices, read_prices_file
+from unslow.buy.rigs import Rig, read_prices
 from unslow.catalog.models import WellKnown, listed_models
 from unslow.commands._output import Progress, Silent
 from unslow.commands.choose import ChooseRequest
@@ -40,8 +40,9 @@ def explained(
     best: OfferShown, others: Sequence[OfferShown], aim: Aim, currency: str, weights_bytes: int = 0
 ) -> OfferShown:
     """The chosen offer with its reasons; the weights are those in its quant."""
-    reasons = () if best.rig.speed is None else _reasons(best, others, aim, currency, weights_bytes)
-    return msgspec.structs.replace(best, reasons=tuple(reasons))
+    if best.rig.speed is None:
+        return best
+    return msgspec.structs.replace(best, reasons=tuple(_reasons(best, others, aim, currency, weights_bytes)))
 
 
 def _reasons(
@@ -112,8 +113,7 @@ def ways_out(market: Market, offers: Sequence[OfferShown], aim: Aim) -> Iterator
     dear = [o for o in offers if aim.budget is not None and refusal(o, aim) == "too_dear"]
     if dear:
         best = min(dear, key=lambda o: o.total or 0.0)
-        words = f"a budget of {best.total:,.0f} {market.purse.currency}: {best.rig.name} in {best.rig.quant}"
-        yield WayShown(gives="budget", words=f"{words}, {low(best):,.1f} tok/s at the low end")
+        yield WayShown(gives="budget", words=f"a budget of {best.total:,.0f} {market.purse.currency}: {_reached(best)}")
     affordable = [
         pair for pair, offer in zip(market.rigs(), offers, strict=True)
         if aim.budget is None or (offer.total is not None and offer.total <= aim.budget)
@@ -141,6 +141,10 @@ def _reaching(market: Market, rigs: _Pairs, aim: Aim, quant: str) -> OfferShown 
     return min(_fine(market, rigs, aim, quant), key=lambda offer: rank(offer, aim), default=None)
 
 
+def _reached(offer: OfferShown) -> str:
+    return f"{offer.rig.name} in {offer.rig.quant}, {low(offer):,.1f} tok/s at the low end"
+
+
 def _fine(market: Market, rigs: _Pairs, aim: Aim, quant: str) -> list[OfferShown]:
     tried = (market.offer(rig, beside, aim, (quant,)) for rig, beside in rigs)
     return [offer for offer in tried if refusal(offer, aim) is None]
@@ -161,8 +165,7 @@ def _context(market: Market, rigs: _Pairs, aim: Aim) -> WayShown | None:
     while tokens >= _SHORTEST:
         shorter = market._replace(question=market.question._replace(depth=tokens))
         if found := _reaching(shorter, rigs, aim, market.quants[-1]):
-            words = f"a context of {tokens:,} tokens: {found.rig.name} in {found.rig.quant}"
-            return WayShown(gives="context", words=f"{words}, {low(found):,.1f} tok/s at the low end")
+            return WayShown(gives="context", words=f"a context of {tokens:,} tokens: {_reached(found)}")
         tokens //= 2
     return None
 
@@ -172,11 +175,9 @@ def _host(market: Market, rigs: _Pairs, aim: Aim) -> WayShown | None:
     if market.request.partly:
         return None
     loose = market._replace(request=market.request._replace(partly=True))
-    found = _reaching(loose, rigs, aim, market.quants[-1])
-    if found is None:
-        return None
-    words = f"a part of it in the host's memory: {found.rig.name} in {found.rig.quant}"
-    return WayShown(gives="host", words=f"{words}, {low(found):,.1f} tok/s at the low end (--partly)")
+    if found := _reaching(loose, rigs, aim, market.quants[-1]):
+        return WayShown(gives="host", words=f"a part of it in the host's memory: {_reached(found)} (--partly)")
+    return None
 
 
 def _model(market: Market, rigs: _Pairs, aim: Aim) -> WayShown | None:
@@ -202,8 +203,7 @@ def _smaller(found: FoundModel, context: int) -> list[WellKnown]:
 @one_judgement()
 def choose(system: System, request: ChooseRequest, progress: Progress | None = None) -> ChoiceReport:
     """What to buy, the runners-up, and what was refused; what would have to give where nothing will do."""
-    told = read_prices_file(system, request.prices)
-    purse = buyer_prices(system, told, request.price, request.currency)
+    purse, _ = read_prices(system, request)
     market = market_of(system, request, purse)
     aim = Aim(request.budget, request.goal, request.partly)
     offers = list(market.offers(aim, progress or Silent()))
@@ -221,7 +221,7 @@ def choose(system: System, request: ChooseRequest, progress: Progress | None = N
     notes = (f"the finest of {quants} that reaches the goal is taken",) if len(market.quants) > 1 else ()
     return ChoiceReport(
         unslow_version=__version__,
-        asked=market.shown,
+        asked=market.asked,
         budget=request.budget,
         currency=purse.currency,
         goal_tokens_per_s=request.goal,
@@ -231,8 +231,8 @@ def choose(system: System, request: ChooseRequest, progress: Progress | None = N
         refused=heaps.refused,
         ways=() if best else tuple(ways_out(market, offers, aim)),
         assumptions=(
-            *assumptions(aim, request.host_price, purse.currency, market.shown, request.have),
+            *assumptions(aim, request.host_price, purse.currency, market.asked, request.have),
             *((said,) if request.partly else ()),
         ),
-        notes=(*work_notes(market.shown), *notes, *price_notes(seen, purse)),
+        notes=(*work_notes(market.asked), *notes, *price_notes(seen, purse)),
     )

@@ -21,14 +21,11 @@ from unslow.buy.report import (
 from unslow.buy.rigs import (
     HERE,
     PricesFile,
-    Rated,
-    buyer_prices,
     find_work,
-    hardware_of,
     named_amount,
     parse_rig,
-    rated,
-    read_prices_file,
+    rated_rig,
+    read_prices,
     rig_shown,
     this_machine,
     two_amounts,
@@ -39,12 +36,12 @@ from unslow.commands.cost import CostRequest
 from unslow.commands.models.find import FoundModel
 from unslow.commands.predict import PredictRequest
 from unslow.facts.errors import UserError
-from unslow.facts.values import Unknown
 from unslow.look.system import System
 from unslow.think.memo import one_judgement
 from unslow.think.speed.report import Shown
 
 COST_SCHEMA = "unslow.cost/1"
+UseSaid = Literal["tokens_per_day", "hours_per_day", "utilisation"]
 How = Literal["own", "rent", "rent all day", "api"]
 
 
@@ -56,7 +53,7 @@ class UseShown(Shown, frozen=True, kw_only=True):
     prompt_tokens_per_day: float
     prompt_ratio: float
     """Prompt tokens that are read for each generated one."""
-    said: Literal["tokens_per_day", "hours_per_day", "utilisation"]
+    said: UseSaid
 
 
 class WayShown(Shown, frozen=True, kw_only=True):
@@ -119,18 +116,6 @@ MONTH_DAYS = 365.25 / 12
 MILLION = 1e6
 
 
-class Use(NamedTuple):
-    """How much is generated in a day, and how much is read for it."""
-
-    tokens: float
-    prompt_ratio: float
-
-    @property
-    def per_month(self) -> float:
-        """Generated tokens of a month."""
-        return self.tokens * MONTH_DAYS
-
-
 class Terms(NamedTuple):
     """What owning depends on beside the device."""
 
@@ -142,17 +127,24 @@ class Terms(NamedTuple):
     power_share: float = 1.0
 
 
+def use_of(tokens: float, prompt_ratio: float, said: UseSaid = "tokens_per_day") -> UseShown:
+    """So many generated tokens a day with the prompts that go with them."""
+    return UseShown(
+        tokens_per_day=tokens, prompt_tokens_per_day=tokens * prompt_ratio, prompt_ratio=prompt_ratio, said=said
+    )
+
+
 def seconds_per_token(speed: SpeedShown, prompt_ratio: float) -> float:
     """Of work for one generated token and the prompt tokens that go with it, with all conversations at once."""
     return 1 / speed.decode_tokens_per_s.mid + prompt_ratio / speed.prefill_tokens_per_s.mid
 
 
-def busy_share(speed: SpeedShown, use: Use) -> float:
+def busy_share(speed: SpeedShown, use: UseShown) -> float:
     """Of the day; above 1 where a day is too short."""
-    return use.tokens * seconds_per_token(speed, use.prompt_ratio) / _DAY_S
+    return use.tokens_per_day * seconds_per_token(speed, use.prompt_ratio) / _DAY_S
 
 
-def own(rig: RigShown, price: PriceShown | None, use: Use, terms: Terms) -> WayShown:
+def own(rig: RigShown, price: PriceShown | None, use: UseShown, terms: Terms) -> WayShown:
     """With a device of one's own."""
     if rig.speed is None or rig.fits == "no":
         return WayShown(how="own", name=rig.name, rig=rig, price=price, reason=rig.reason or "it does not fit")
@@ -175,7 +167,7 @@ def upfront(rig: RigShown, price: PriceShown, terms: Terms) -> float:
     return price.amount + (terms.host_price if rig.kind == "gpu" else 0.0)
 
 
-def rent(rig: RigShown, price: PriceShown, use: Use, *, all_day: bool) -> WayShown:
+def rent(rig: RigShown, price: PriceShown, use: UseShown, *, all_day: bool) -> WayShown:
     """With a rented device, by the hour while it works, or all day."""
     how: How = "rent all day" if all_day else "rent"
     if rig.speed is None or rig.fits == "no":
@@ -184,20 +176,20 @@ def rent(rig: RigShown, price: PriceShown, use: Use, *, all_day: bool) -> WaySho
     return _way(how, rig, price, use, hours * MONTH_DAYS * price.amount)
 
 
-def api(name: str, price: PriceShown, input_price: float, use: Use) -> WayShown:
+def api(name: str, price: PriceShown, input_price: float, use: UseShown) -> WayShown:
     """From somebody who sells tokens."""
     each = price.amount + use.prompt_ratio * input_price
     return WayShown(
         how="api", name=name, price=price, input_price=input_price, per_million=each,
-        per_month=each * use.per_month / MILLION, enough=True,
+        per_month=each * (use.tokens_per_day * MONTH_DAYS) / MILLION, enough=True,
     )  # fmt: skip
 
 
-def _way(how: How, rig: RigShown, price: PriceShown | None, use: Use, per_month: float | None) -> WayShown:
+def _way(how: How, rig: RigShown, price: PriceShown | None, use: UseShown, per_month: float | None) -> WayShown:
     """A device that runs the model: what it can make, and what a million tokens cost of those that it does make."""
     busy = busy_share(rig.speed, use) if rig.speed else 0.0
-    most = use.tokens / busy if busy else 0.0
-    made = min(use.tokens, most) * MONTH_DAYS
+    most = use.tokens_per_day / busy if busy else 0.0
+    made = min(use.tokens_per_day, most) * MONTH_DAYS
     # What has to be said of it
     less = f"it can make {most:,.0f} tokens a day at most: {ceil(busy):,} such would be needed" if busy > 1 else ""
     part = "it holds only a part of the model and its context, the rest lies on the host" * (rig.fits == "partly")
@@ -266,7 +258,7 @@ def paid_after(pair: BreakEvenShown, years: float) -> str:
 
 
 def assumptions(
-    terms: Terms, use: Use, currency: str, *, users: int, electricity_said: bool, has_own: bool
+    terms: Terms, use: UseShown, currency: str, *, users: int, electricity_said: bool, has_own: bool
 ) -> tuple[str, ...]:
     """What was taken for granted, and the flag that says it better."""
     work = (
@@ -337,18 +329,13 @@ class _Desk(NamedTuple):
         if name.casefold() in HERE:
             return this_machine(self.system, self.request, self.purse)
         rig = parse_rig(name)
-        hardware = hardware_of(rig, self.question)
-        answer: Rated | Unknown = (
-            hardware if isinstance(hardware, Unknown) else rated(self.found, hardware, self.question)
-        )
-        return rig_shown(rig, self.purse, self.found.quant, answer)
+        return rig_shown(rig, self.purse, self.found.quant, rated_rig(rig, self.found, self.question))
 
 
 @one_judgement()
 def cost(system: System, request: CostRequest, progress: Progress | None = None) -> CostReport:
     """What a million tokens cost with each device, rented or bought, and when owning has paid."""
-    told = read_prices_file(system, request.prices)
-    purse = buyer_prices(system, told, request.price, request.currency)
+    purse, told = read_prices(system, request)
     found, question, asked = find_work(system, request)
     desk = _Desk(system, request, told, purse, found, question)
     (progress or Silent()).step("predicting", 0.0)
@@ -369,7 +356,7 @@ def cost(system: System, request: CostRequest, progress: Progress | None = None)
     return CostReport(
         unslow_version=__version__,
         asked=asked,
-        use=_use_shown(request, use),
+        use=use,
         currency=purse.currency,
         electricity_per_kwh=terms.electricity,
         years=terms.years,
@@ -382,29 +369,24 @@ def cost(system: System, request: CostRequest, progress: Progress | None = None)
     )
 
 
-def _use(request: CostRequest, rigs: Sequence[RigShown]) -> Use:
+def _use(request: CostRequest, rigs: Sequence[RigShown]) -> UseShown:
     """Tokens of a day; hours and shares are those of the first device that can run the model."""
-    if request.tokens_per_day is not None:
-        return Use(request.tokens_per_day, request.prompt_ratio)
-    hours = request.hours_per_day if request.hours_per_day is not None else 24 * (request.utilisation or 0.0)
-    if not hours:
-        raise UserError("a device that is never used makes no tokens", "give --tokens-per-day instead")
-    speed = next((rig.speed for rig in rigs if rig.speed and rig.fits != "no"), None)
-    if speed is None:
-        raise UserError("hours of which device?", 'name one that holds the model: --device "RTX 3090"')
-    return Use(tokens_in(hours, speed, request.prompt_ratio), request.prompt_ratio)
+    tokens: float | None = request.tokens_per_day
+    said: UseSaid = "tokens_per_day"
+    if tokens is None:
+        hours, said = request.hours_per_day, "hours_per_day"
+        if hours is None:
+            hours, said = 24 * (request.utilisation or 0.0), "utilisation"
+        if not hours:
+            raise UserError("a device that is never used makes no tokens", "give --tokens-per-day instead")
+        speed = next((rig.speed for rig in rigs if rig.speed and rig.fits != "no"), None)
+        if speed is None:
+            raise UserError("hours of which device?", 'name one that holds the model: --device "RTX 3090"')
+        tokens = tokens_in(hours, speed, request.prompt_ratio)
+    return use_of(tokens, request.prompt_ratio, said)
 
 
-def _use_shown(request: CostRequest, use: Use) -> UseShown:
-    names = ("tokens_per_day", "hours_per_day", "utilisation")
-    said = next(name for name in names if getattr(request, name) is not None)
-    return UseShown(
-        tokens_per_day=use.tokens, prompt_tokens_per_day=use.tokens * use.prompt_ratio, prompt_ratio=use.prompt_ratio,
-        said="tokens_per_day" if said == names[0] else "hours_per_day" if said == names[1] else "utilisation",
-    )  # fmt: skip
-
-
-def _rented(desk: _Desk, use: Use, rigs: Sequence[RigShown]) -> Iterator[WayShown]:
+def _rented(desk: _Desk, use: UseShown, rigs: Sequence[RigShown]) -> Iterator[WayShown]:
     """What the user can rent; else the shipped rents that can do it, those of the devices at hand among them."""
     own_prices = [named_amount(text, "--rent") for text in (*desk.request.rent, *desk.told.rents)]
     for name, amount in own_prices:
@@ -427,7 +409,7 @@ def _rented(desk: _Desk, use: Use, rigs: Sequence[RigShown]) -> Iterator[WayShow
                 yield rent(way.rig, way.price, use, all_day=True)
 
 
-def _sold(desk: _Desk, use: Use) -> Iterator[WayShown]:
+def _sold(desk: _Desk, use: UseShown) -> Iterator[WayShown]:
     """The user's APIs; else the shipped ones of this very model."""
     own_prices = [two_amounts(text) for text in (*desk.request.api, *desk.told.apis)]
     for n, (name, inward, outward) in enumerate(own_prices, 1):

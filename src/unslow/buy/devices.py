@@ -2,31 +2,16 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from math import inf
-from typing import NamedTuple
 
 from unslow import __version__
 from unslow.buy.report import KEEPS_MONTHS, SHIPPED, AskedShown, BuyerPrices, DevicesReport, RigShown
-from unslow.buy.rigs import (
-    HERE,
-    Rated,
-    Rig,
-    buyer_prices,
-    find_work,
-    hardware_of,
-    parse_rig,
-    rated,
-    read_prices_file,
-    rig_shown,
-    rigs_of,
-    this_machine,
-)
+from unslow.buy.rigs import HERE, Rig, find_work, parse_rig, rated_rig, read_prices, rig_shown, rigs_of, this_machine
 from unslow.catalog.devices import all_devices
-from unslow.commands._output import Progress, Silent
+from unslow.commands._output import Progress
 from unslow.commands.devices import DevicesRequest
-from unslow.commands.models.find import FoundModel
 from unslow.commands.predict import PredictRequest
 from unslow.facts.errors import UserError
-from unslow.facts.values import GB, Unknown
+from unslow.facts.values import GB
 from unslow.look.system import System
 from unslow.think.memo import one_judgement
 from unslow.think.speed.chips import USUAL_HOST
@@ -96,26 +81,28 @@ _USUAL = ("RTX 5060 Ti 16GB", "RTX 3090", "RTX 4090", "RTX 5090", "RX 7900 XTX",
 """What is compared where nothing is named: what people ask about most, from small to large."""
 
 
-class _Asked(NamedTuple):
-    found: FoundModel
-    request: PredictRequest
-
-
 @one_judgement()
 def devices(system: System, request: DevicesRequest, progress: Progress | None = None) -> DevicesReport:
     """The devices that are named, or all; with a model also what they do with it."""
-    told = read_prices_file(system, request.prices)
-    purse = buyer_prices(system, told, request.price, request.currency)
-    work = find_work(system, request) if request.model else None
-    asked = _Asked(work[0], work[1]) if work else None
-    shown = list(_shown(system, request, purse, asked, progress or Silent()))
-    about = work[2] if work else None
+    purse, _ = read_prices(system, request)
+    found, question, about = find_work(system, request) if request.model else (None, PredictRequest(), None)
+
+    def shown_rig(rig: Rig) -> RigShown:
+        return rig_shown(rig, purse, found.quant, rated_rig(rig, found, question)) if found else rig_shown(rig, purse)
+
+    here = any(name.casefold() in HERE for name in request.names)
+    shown, every = [this_machine(system, request, purse)] if here else [], _rigs(request)
+    for n, rig in enumerate(every):
+        if progress and n % 16 == 0:
+            what = f"predicting {len(every)} devices" if found else "reading the catalogue"
+            progress.step(what, n / len(every))
+        shown.append(shown_rig(rig))
     shared: tuple[str, ...] = ()
     if about and about.users > 1:
         shared = (
             f"tok/s are those of each of {about.users} conversations; price and joules count all of them together",
         )
-    order = request.sort or ("" if request.names else "speed" if work else "name")
+    order = request.sort or ("" if request.names else "speed" if found else "name")
     return DevicesReport(
         unslow_version=__version__,
         asked=about,
@@ -123,26 +110,8 @@ def devices(system: System, request: DevicesRequest, progress: Progress | None =
         currency=purse.currency,
         catalogue_devices=len(_catalogue()),
         devices=ordered(shown, order),
-        notes=(*work_notes(about), *shared, *notes_on(shown, purse, has_model=bool(work))),
+        notes=(*work_notes(about), *shared, *notes_on(shown, purse, has_model=bool(found))),
     )
-
-
-def _shown(
-    system: System, request: DevicesRequest, purse: BuyerPrices, asked: _Asked | None, progress: Progress
-) -> Iterator[RigShown]:
-    if any(name.casefold() in HERE for name in request.names):
-        yield this_machine(system, request, purse)
-    every = _rigs(request)
-    for n, rig in enumerate(every):
-        if n % 16 == 0:
-            what = f"predicting {len(every)} devices" if asked else "reading the catalogue"
-            progress.step(what, n / len(every))
-        yield rig_shown(rig, purse, asked.found.quant if asked else "", _answer(rig, asked) if asked else None)
-
-
-def _answer(rig: Rig, asked: _Asked) -> Rated | Unknown:
-    hardware = hardware_of(rig, asked.request)
-    return hardware if isinstance(hardware, Unknown) else rated(asked.found, hardware, asked.request)
 
 
 def _rigs(request: DevicesRequest) -> list[Rig]:

@@ -24,7 +24,6 @@ from unslow.buy.rigs import (
     rated,
     rig_here,
     rig_shown,
-    shown_work,
 )
 from unslow.catalog.devices import all_devices
 from unslow.catalog.prices import shop_price
@@ -215,11 +214,7 @@ class Market(NamedTuple):
     question: PredictRequest
     quants: tuple[str, ...]
     have: Rig | None
-
-    @property
-    def shown(self) -> AskedShown:
-        """What was asked, as the report has it."""
-        return shown_work(self.found, self.question)
+    asked: AskedShown
 
     def offers(self, aim: Aim, progress: Progress) -> Iterator[OfferShown]:
         """Every offer with the finest quant that reaches the goal, or with the fastest where none does."""
@@ -330,10 +325,10 @@ def alike_rooms(rooms: Sequence[Room], largest_layer: int) -> tuple[Room, ...]:
 
 def market_of(system: System, request: ChooseRequest, purse: BuyerPrices) -> Market:
     """What is asked of the market."""
-    found, question, _ = find_work(system, request)
+    found, question, asked = find_work(system, request)
     name = request.have
     have = rig_here(system) if name.casefold() in HERE else parse_rig(name) if name else None
-    return Market(request, purse, found, question, quants_of(found, request), have)
+    return Market(request, purse, found, question, quants_of(found, request), have, asked)
 
 
 def quants_of(found: FoundModel, request: ChooseRequest) -> tuple[str, ...]:

@@ -150,18 +150,15 @@ def plain_price(name: str) -> str:
 def shown_price(price: Price, today: str) -> PriceShown:
     """A shipped price, marked where it is old."""
     if price.kind == "launch":
+        years = int(today[:4]) - int(price.date) if today[:4].isdecimal() and price.date.isdecimal() else 0
         return PriceShown(
             amount=price.usd, currency=SHIPPED, kind="launch", date=price.date, source=price.source,
-            old=_years(price.date, today) > 1, checked=not price.source.startswith("unverified"),
+            old=years > 1, checked=not price.source.startswith("unverified"),
         )  # fmt: skip
     return PriceShown(
         amount=price.usd, currency=SHIPPED, kind=price.kind, date=price.date, source=price.source,
         seller=price.seller, old=is_old(price.date, today),
     )  # fmt: skip
-
-
-def _years(year: str, today: str) -> int:
-    return int(today[:4]) - int(year) if today[:4].isdecimal() and year.isdecimal() else 0
 
 
 def is_old(day: str, today: str) -> bool:

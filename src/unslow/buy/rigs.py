@@ -5,13 +5,25 @@ Cards and machines of the catalogue, this machine, their speed with a model, and
 
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
 
-from unslow.buy.report import SHIPPED, AskedShown, BuyerPrices, Fits, RigShown, SpeedShown, plain_price, times_price
+import msgspec
+
+from unslow.buy.report import (
+    SHIPPED,
+    AskedShown,
+    BuyerPrices,
+    Fits,
+    PriceShown,
+    RigShown,
+    SpeedShown,
+    plain_price,
+    times_price,
+)
 from unslow.catalog.device_names import misspelt, near_devices
 from unslow.catalog.devices import Device, parse_device_name
-from unslow.commands._buyer import parse_amount
+from unslow.commands._buyer import Work, parse_amount
 from unslow.commands._hardware import HardwareRequest, find_hardware, named_hardware, parse_device_list
 from unslow.commands.models.find import FoundModel, find_gguf_model
 from unslow.commands.models.stored import expanded
@@ -95,23 +107,6 @@ UNFIT = Unknown("it does not fit whole", "more memory, a smaller quant or a shor
 """The answer of what can't hold all of a model."""
 
 
-class Work(Protocol):
-    """What every request of a buyer has in common."""
-
-    @property
-    def model(self) -> str: ...
-    @property
-    def quant(self) -> str | None: ...
-    @property
-    def context(self) -> int: ...
-    @property
-    def users(self) -> int: ...
-    @property
-    def prompt(self) -> int: ...
-    @property
-    def kv_type(self) -> str: ...
-
-
 class Rated(NamedTuple):
     """A rig with a model."""
 
@@ -122,14 +117,8 @@ class Rated(NamedTuple):
 
 def find_work(system: System, work: Work) -> tuple[FoundModel, PredictRequest, AskedShown]:
     """The model, the question that is put to every device, and both as the report has them."""
-    found = find_gguf_model(system, work.model, work.quant)
-    request = _request(work)
-    return found, request, shown_work(found, request)
-
-
-def shown_work(found: FoundModel, request: PredictRequest) -> AskedShown:
-    """What was asked, as the report has it."""
-    return AskedShown(
+    found, request = find_gguf_model(system, work.model, work.quant), _request(work)
+    return found, request, AskedShown(
         model=found.name, quant=found.quant, parameters=found.parameters, stands_for=found.stands_for,
         estimated_as=found.estimate.mix.name if found.estimate else "",
         weights_bytes=sum(t.bytes for t in found.blueprint.tensors), context=request.depth, users=request.batch,
@@ -212,30 +201,40 @@ def hardware_of(rig: Rig, request: PredictRequest) -> Hardware | Unknown:
     return named_hardware(rig.label, rig.number, hardware_request(request))
 
 
+def rated_rig(rig: Rig, found: FoundModel, request: PredictRequest) -> Rated | Unknown:
+    """The rig with as much of the model on it as fits."""
+    hardware = hardware_of(rig, request)
+    return hardware if isinstance(hardware, Unknown) else rated(found, hardware, request)
+
+
 def rig_shown(rig: Rig, purse: BuyerPrices, quant: str = "", answer: Rated | Unknown | None = None) -> RigShown:
     """The rig with its price and with what was predicted, if anything was."""
-    device, price = rig.device, times_price(purse.of(rig.device, rig.label, smallest=rig.is_smallest), rig.number)
-    speed = answer.speed if isinstance(answer, Rated) else None
-    rate = speed.decode_tokens_per_s.mid if speed else None
-    watts = rig.number * device.tdp_w
+    price = times_price(purse.of(rig.device, rig.label, smallest=rig.is_smallest), rig.number)
+    shown = _device_shown(rig.device, rig.number, price, answer.speed if isinstance(answer, Rated) else None)
+    shown = msgspec.structs.replace(shown, name=rig.name, memory_bytes=rig.number * rig.each_bytes or None, quant=quant)
+    if isinstance(answer, Rated):
+        return msgspec.structs.replace(shown, fits=answer.fits, notes=answer.notes)
+    if answer is None:
+        return shown
+    return msgspec.structs.replace(shown, fits="no" if "fit" in answer.why else "unknown", reason=answer.why)
+
+
+def _device_shown(device: Device, count: int, price: PriceShown | None, speed: SpeedShown | None) -> RigShown:
+    rate, watts = speed.decode_tokens_per_s.mid if speed else None, count * device.tdp_w
     return RigShown(
-        name=rig.name,
-        count=rig.number,
+        name=device.name,
+        count=count,
         device=device.name,
         vendor=device.vendor,
         kind=device.kind,
         year=device.year or None,
-        memory_bytes=rig.number * rig.each_bytes or None,
+        memory_bytes=None,
         bytes_per_s=device.memory_bytes_per_s or None,
         tdp_w=watts or None,
         price=price,
-        quant=quant,
-        fits=answer.fits if isinstance(answer, Rated) else "no" if answer and "fit" in answer.why else "unknown",
         speed=speed,
         price_per_token_per_s=price.amount / rate if price and rate else None,
         tokens_per_joule_by_tdp=rate / watts if rate and watts else None,
-        reason=answer.why if isinstance(answer, Unknown) else "",
-        notes=answer.notes if isinstance(answer, Rated) else (),
     )
 
 
@@ -280,33 +279,21 @@ def shown_here(hardware: Hardware, purse: BuyerPrices, report: PredictionReport 
     device, count = hardware.device, hardware.device_count
     price = purse.of(device, "here", smallest=device.kind != "cpu")
     price = price if "here" in purse.own else times_price(price, count)
-    speed = _speed(report) if report else None
-    rate, watts = speed.decode_tokens_per_s.mid if speed else None, count * device.tdp_w
     rooms = hardware.rooms or ((hardware.host_room,) if hardware.host_room else ())
-    return RigShown(
+    shown = msgspec.structs.replace(
+        _device_shown(device, count, price, _speed(report) if report else None),
         name=f"here: {count}x {device.name}" if count > 1 else f"here: {device.name}",
-        count=count,
-        device=device.name,
-        vendor=device.vendor,
-        kind=device.kind,
-        year=device.year or None,
         memory_bytes=sum(room.capacity_bytes for room in rooms) or None,
-        bytes_per_s=device.memory_bytes_per_s or None,
-        tdp_w=watts or None,
-        price=price,
-        quant=report.model.quant if report else "",
-        fits=_fits_here(report),
-        speed=speed,
-        price_per_token_per_s=price.amount / rate if price and rate else None,
-        tokens_per_joule_by_tdp=rate / watts if rate and watts else None,
-        reason=report.reason if report else "",
         notes=hardware.notes,
     )
+    if report is None:
+        return shown
+    return msgspec.structs.replace(shown, quant=report.model.quant, fits=_fits_here(report), reason=report.reason)
 
 
-def _fits_here(report: PredictionReport | None) -> Fits:
-    if report is None or report.decode is None:
-        return "no" if report and "fit" in report.reason else "unknown"
+def _fits_here(report: PredictionReport) -> Fits:
+    if report.decode is None:
+        return "no" if "fit" in report.reason else "unknown"
     placement = report.placement
     if placement is None or placement.fits is None:
         return "whole" if placement is None else "unknown"
@@ -387,11 +374,6 @@ def read_prices_file(system: System, path: str) -> PricesFile:
         raise UserError(f"--prices {path}: {error.why}", _HINT) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UserError(f"--prices {path} is no TOML: {error}", _HINT) from error
-    return parse_prices_file(tables, path)
-
-
-def parse_prices_file(tables: Mapping[str, Any], path: str) -> PricesFile:
-    """A file of prices; UserError where it has other things in it."""
     if unknown := sorted(set(tables) - {*_TABLES, "currency", "electricity"}):
         raise UserError(f"--prices {path}: {unknown[0]!r} is not known", _HINT)
     found = {name: tables.get(name, {}) for name in _TABLES}
@@ -416,11 +398,12 @@ def _amount(value: Any) -> float:
     return float(value)
 
 
-def buyer_prices(system: System, told: PricesFile, flags: Iterable[str], currency: str) -> BuyerPrices:
+def read_prices(system: System, work: Work) -> tuple[BuyerPrices, PricesFile]:
     """All prices that the buyer gave, the flags before the file; UserError where a name is none of the catalogue."""
-    given = [*told.prices, *(named_amount(text, "--price") for text in flags)]
+    told = read_prices_file(system, work.prices)
+    given = [*told.prices, *(named_amount(text, "--price") for text in work.price)]
     own = {plain_price(device_key(name)): amount for name, amount in given}
-    return BuyerPrices(own, (currency or told.currency or SHIPPED)[:12], system.now()[:10])
+    return BuyerPrices(own, (work.currency or told.currency or SHIPPED)[:12], system.now()[:10]), told
 
 
 def device_key(name: str) -> str:

@@ -18,7 +18,6 @@ from unslow.commands.predict import PredictRequest
 from unslow.commands.predict.cases import backend_of, setup_of
 from unslow.commands.tiers import TiersRequest
 from unslow.facts.errors import UserError
-from unslow.facts.model import Blueprint
 from unslow.facts.values import GIB, Unknown
 from unslow.look.system import System
 from unslow.think.blueprints import made_up
@@ -189,8 +188,8 @@ class _Tier(NamedTuple):
     memory_bytes: int
     unified: bool
     hardware: Hardware
-    device: str
-    devices: int
+    device: str = ""
+    devices: int = 0
 
 
 @one_judgement()
@@ -236,7 +235,7 @@ def _tier(size: int, *, unified: bool) -> _Tier:
         if unified:
             raise UserError(f"no device of the catalogue shares {size // GIB} GB", "try --unified 32,64,128")
         room = named_room(f"{size / GIB:g}GB")
-        return _Tier(size, unified, Hardware((room,), devices=all_devices()[:1]), "", 0)
+        return _Tier(size, unified, Hardware((room,), devices=all_devices()[:1]))
     return _Tier(size, unified, hardware, rig.label, count)
 
 
@@ -285,14 +284,14 @@ class _Counter:
         names = self._names(model)
         if surely_too_large(model, _bits(model, names[-1]), self._room):
             return int(model.parameters * _bits(model, names[-1]) / 8) - self._room
-        question = self._asked(_plan(model, names[-1]))
+        question = self._asked(model, names[-1])
         if (left := question.left()) < 0:
             return int(-left)
         # The finer quants whose weights about fit into what the coarsest leaves, the finest first
         weights, least = sum(t.bytes for t in question.blueprint.tensors), find_mix(names[-1]).bits_per_weight
         sizes = [(name, weights * find_mix(name).bits_per_weight / least) for name in names[:-1]]
         finer = [name for name, size in sizes if size - weights < _ROUGHLY * left]
-        tried = ((name, self._asked(_plan(model, name))) for name in finer)
+        tried = ((name, self._asked(model, name)) for name in finer)
         return next(((name, asked) for name, asked in tried if asked.left() >= 0), (names[-1], question))
 
     def _names(self, model: WellKnown) -> list[str]:
@@ -300,8 +299,9 @@ class _Counter:
         shipped = shipped_mix(model)
         return [shipped] if shipped else self._quants
 
-    def _asked(self, plan: Blueprint) -> Setup:
+    def _asked(self, model: WellKnown, quant: str) -> Setup:
         hardware, question = self._tier.hardware, self._question
+        plan = remembered(well_known, (model.name, quant), lambda: made_up(model, quant))
         asked = setup_of(plan, hardware, question, backend_of(hardware.device, question))
         if asked is None:
             raise UserError("the memory of this size is not known", "leave it out")
@@ -341,7 +341,7 @@ class _Counter:
                 saved = model.parameters * (_bits(model, quant) - _bits(model, name)) / 8
                 if _SAVED_AT_MOST * saved < lacks:
                     continue
-                if self._asked(_plan(model, name)).left() >= 0:
+                if self._asked(model, name).left() >= 0:
                     return f"as {name}, which costs quality"
         if self._tier.unified:  # its host has no other memory
             return ""
@@ -356,7 +356,3 @@ def shipped_mix(model: WellKnown) -> str:
 def _bits(model: WellKnown, quant: str) -> float:
     """For each weight; what only spares experts has as many as its experts, about."""
     return _SHIPPED_BITS if quant == shipped_mix(model) else find_mix(quant).bits_per_weight
-
-
-def _plan(model: WellKnown, quant: str) -> Blueprint:
-    return remembered(well_known, (model.name, quant), lambda: made_up(model, quant))

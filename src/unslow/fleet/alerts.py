@@ -94,21 +94,18 @@ class Group(NamedTuple):
 
 def rule_groups(pages: str = PAGES) -> tuple[Group, ...]:
     """All of them: what is computed ahead, in its order, then the alerts."""
-    kept = [Group(f"unslow_{name}", _recorded(name)) for name in recordings()]
-    seen = [rule for name, alert in alerts().items() if not alert.every_cause for rule in _rules(name, alert, pages)]
-    found = [rule for name, alert in alerts().items() if alert.every_cause for rule in _rules(name, alert, pages)]
-    return (*kept, Group("unslow_alerts", tuple(seen)), Group("unslow_findings", tuple(found)))
-
-
-def _recorded(name: str) -> tuple[Recording, ...]:
-    group = recordings()[name]
-    ways = [(rule.record, way) for rule in group.rules for way in rule.ways]
-    return tuple(Recording(record, filled(recording_expression(group, way)), way.labels) for record, way in ways)
-
-
-def _rules(name: str, alert: Alert, pages: str) -> list[AlertRule]:
-    about = [c for c in cause_ids() if c not in alert.left_out] if alert.every_cause else [alert.cause]
-    return [_alert_rule(name, alert, cause, condition, pages) for cause in about for condition in alert.conditions]
+    groups = []
+    for name, group in recordings().items():
+        ways = [(rule.record, way) for rule in group.rules for way in rule.ways]
+        rules = (Recording(record, filled(recording_expression(group, way)), way.labels) for record, way in ways)
+        groups.append(Group(f"unslow_{name}", tuple(rules)))
+    seen: list[AlertRule] = []
+    found: list[AlertRule] = []
+    for name, alert in alerts().items():
+        about = [c for c in cause_ids() if c not in alert.left_out] if alert.every_cause else [alert.cause]
+        heap = found if alert.every_cause else seen
+        heap += [_alert_rule(name, alert, cause, condition, pages) for cause in about for condition in alert.conditions]
+    return (*groups, Group("unslow_alerts", tuple(seen)), Group("unslow_findings", tuple(found)))
 
 
 def _alert_rule(name: str, alert: Alert, cause: str, condition: Condition, pages: str) -> AlertRule:
@@ -247,21 +244,10 @@ _HEAD = "# Written by `unslow fleet rules{}`: change the catalogue or the cause,
 
 def rules_text(pages: str = PAGES) -> str:
     """Recording and alert rules; `pages` is the address of the documentation that runbooks point to."""
-    return _HEAD.format("") + as_yaml({"groups": [_group(group) for group in rule_groups(pages)]})
-
-
-def rule_tests_text(rule_file: str = RULE_FILE, pages: str = PAGES) -> str:
-    """What `promtool test rules` reads: every alert with its fault and its near misses, within an hour."""
-    return _tests([test for test in rule_tests(pages) if not test.is_long], TEST_INTERVAL, rule_file)
-
-
-def long_rule_tests_text(rule_file: str = RULE_FILE, pages: str = PAGES) -> str:
-    """The same of what takes hours, such as a comparison with yesterday."""
-    return _tests([test for test in rule_tests(pages) if test.is_long], LONG_INTERVAL, rule_file)
-
-
-def _group(group: Group) -> Value:
-    return {"name": group.name, "interval": INTERVAL, "rules": [_rule(rule) for rule in group.rules]}
+    groups = [(group.name, [_rule(rule) for rule in group.rules]) for group in rule_groups(pages)]
+    return _HEAD.format("") + as_yaml({
+        "groups": [{"name": name, "interval": INTERVAL, "rules": rules} for name, rules in groups]
+    })  # fmt: skip
 
 
 def _rule(rule: Recording | AlertRule) -> Value:
@@ -272,22 +258,36 @@ def _rule(rule: Recording | AlertRule) -> Value:
     return {"alert": rule.alert, "expr": rule.expr, "for": rule.hold, **told}
 
 
-def _tests(tests: list[RuleTest], interval: str, rule_file: str) -> str:
+def rule_tests_text(pages: str = PAGES) -> str:
+    """What `promtool test rules` reads: every alert with its fault and its near misses, within an hour."""
+    return _tests([test for test in rule_tests(pages) if not test.is_long], TEST_INTERVAL)
+
+
+def long_rule_tests_text(pages: str = PAGES) -> str:
+    """The same of what takes hours, such as a comparison with yesterday."""
+    return _tests([test for test in rule_tests(pages) if test.is_long], LONG_INTERVAL)
+
+
+def _tests(tests: list[RuleTest], interval: str) -> str:
     beside = {name for test in tests for name in test.beside}
-    fired = sorted((one.alert, test.at[-1], number) for number, (test, one) in enumerate(_fired(tests)))
-    every = [one for _, one in _fired(tests)]
+    every = [(one.alert, test.at[-1], one) for test in tests for one in test.fired]
+    every.sort(key=lambda fired: fired[:2])
     fleet: Value = {
         "interval": "1m",
         "input_series": [{"series": name, "values": test.series[name]} for test in tests for name in test.series],
         "promql_expr_test": [_firing(test, at) for test in tests for at in test.at],
         "alert_rule_test": [
-            {"eval_time": at, "alertname": alert, "exp_alerts": [_worded(every[number]) for *_, number in alike]}
-            for (alert, at), alike in groupby(fired, lambda key: key[:2])
+            {
+                "eval_time": at,
+                "alertname": alert,
+                "exp_alerts": [{"exp_labels": one.labels, "exp_annotations": one.annotations} for *_, one in alike],
+            }
+            for (alert, at), alike in groupby(every, lambda fired: fired[:2])
             if alert not in beside
         ],
     }
     whole: Value = {
-        "rule_files": [rule_file],
+        "rule_files": [RULE_FILE],
         "evaluation_interval": interval,
         "group_eval_order": [group.name for group in rule_groups()],
         "tests": [fleet],
@@ -300,19 +300,10 @@ def _tests(tests: list[RuleTest], interval: str, rule_file: str) -> str:
 def _firing(test: RuleTest, at: str) -> Value:
     """Everything that fires in a cluster, whatever its name: an alert for another fault would be a wrong one."""
     without = f', alertname!~"{"|".join(test.beside)}"' if test.beside else ""
-    expected: list[Value] = [{"labels": _fired_series(one), "value": 1} for one in test.fired]
+    expected: list[Value] = []
+    for one in test.fired:
+        labels = {"alertname": one.alert, "alertstate": "firing"} | one.labels
+        series = "ALERTS{" + ", ".join(f'{name}="{value}"' for name, value in labels.items()) + "}"
+        expected.append({"labels": series, "value": 1})
     expr = f'ALERTS{{alertstate="firing", cluster="{test.cluster}"{without}}}'
     return {"expr": expr, "eval_time": at, "exp_samples": expected}
-
-
-def _fired_series(one: Fired) -> str:
-    labels = {"alertname": one.alert, "alertstate": "firing"} | one.labels
-    return "ALERTS{" + ", ".join(f'{name}="{value}"' for name, value in labels.items()) + "}"
-
-
-def _fired(tests: list[RuleTest]) -> list[tuple[RuleTest, Fired]]:
-    return [(test, one) for test in tests for one in test.fired]
-
-
-def _worded(one: Fired) -> Value:
-    return {"exp_labels": one.labels, "exp_annotations": one.annotations}

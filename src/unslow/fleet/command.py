@@ -18,15 +18,13 @@ from unslow.commands.diagnose.target import save as save_snapshot
 from unslow.commands.fleet import FleetRequest
 from unslow.facts.errors import UserError
 from unslow.fleet.capacity.curves import WINDOW_S, curve_queries
-from unslow.fleet.judging import about_of, judged
+from unslow.fleet.judging import judged, notes_on
 from unslow.fleet.member import Member
 from unslow.fleet.members import read_members
-from unslow.fleet.prometheus import connection
-from unslow.fleet.prometheus.answers import Answered
 from unslow.fleet.prometheus.client import Prometheus
-from unslow.fleet.prometheus.connection import Access
-from unslow.fleet.queries import Options, Query, all_queries
-from unslow.fleet.report import FleetReport, Head, Statement
+from unslow.fleet.prometheus.connection import Access, parse_header, read_secret, with_environment
+from unslow.fleet.queries import Options, all_queries
+from unslow.fleet.report import FleetReport, Statement
 from unslow.fleet.snapshots import snapshot_of
 from unslow.fleet.summary import fleet_of
 from unslow.think.judge.judge import diagnose
@@ -53,28 +51,28 @@ TIMEOUT_S, LONGEST_TIMEOUT_S = 30.0, 3600.0
 _WHOLE_S = 300.0  # For all queries together; more where one may take long
 
 
-def asked_access(asked: FleetRequest, environment: Mapping[str, str] = os.environ) -> connection.Access:
-    """What the flags mean; UserError where something of it can't be."""
+def asked_access(asked: FleetRequest, environment: Mapping[str, str] = os.environ) -> Access:
+    """What the flags mean; secrets come from files or the environment, as everybody sees command lines."""
     url = asked.prometheus or environment.get(ADDRESS, "")
     if not url:
         raise UserError("no Prometheus is named", f"give --prometheus http://HOST:9090, or set {ADDRESS}")
     timeout_s = seconds_of(asked.timeout, "--timeout") if asked.timeout else TIMEOUT_S
     if not 0 < timeout_s <= LONGEST_TIMEOUT_S:
         raise UserError(f"--timeout {asked.timeout} makes no sense", "give 1s to 1h; the default is 30s")
-    return connection.access_of(
-        url,
+    given = Access(
+        url=url,
         username=asked.username,
-        password_file=asked.password_file,
-        bearer_file=asked.token_file,
-        headers=asked.header,
+        password=read_secret(asked.password_file),
+        bearer=read_secret(asked.token_file),
+        headers=tuple(map(parse_header, asked.header)),
         ca_file=asked.ca_file,
         certificate=asked.cert,
         key=asked.key,
         check_certificate=not asked.insecure,
         timeout_s=timeout_s,
         whole_s=max(_WHOLE_S, 4 * timeout_s),
-        environment=environment,
     )
+    return with_environment(given, environment)
 
 
 SHORTEST_WINDOW_S, LONGEST_WINDOW_S = 60.0, 7 * 86400.0
@@ -133,53 +131,19 @@ class Fleet(NamedTuple):
         """When, by the clock of the server."""
         return datetime.fromtimestamp(self.now_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
-    def head(self, window_s: float, started_s: float) -> Head:
-        """What the report says of how it came about."""
-        return Head(
-            unslow_version=__version__,
-            prometheus=self.shown_url,
-            taken_at=self.taken_at,
-            window_s=window_s,
-            queries=self.queries,
-            seconds=time.monotonic() - started_s,
-            complete=not any(statement.kind in IN_PART for statement in self.statements),
-            statements=self.statements,
-        )
-
 
 def read_fleet(request: FleetSettings, progress: Progress) -> Fleet:
     """Ask everything; UserError where nobody answers."""
-    with Prometheus(request.access, progress.say) as prometheus:
-        progress.step(_asking(prometheus), 0.0)
-        members = read_members(_Counted(prometheus, progress), request.options)
-        count = len(members.members)
-        progress.say(f"{prometheus.asked} queries, {count} instance{'' if count == 1 else 's'}")
-        said = (*prometheus.statements(), *members.statements)
-        return Fleet(
-            members.members, tuple(dict.fromkeys(said)), prometheus.shown_url, prometheus.now_s, prometheus.asked
-        )
 
+    def step(asked: int) -> None:
+        progress.step(f"asking {prometheus.shown_url}", min(0.95, asked / USUAL))
 
-def _asking(prometheus: Prometheus) -> str:
-    return f"asking {prometheus.shown_url}"
-
-
-class _Counted:
-    """A Prometheus that moves a bar with every answer."""
-
-    def __init__(self, prometheus: Prometheus, progress: Progress) -> None:
-        self._prometheus, self._progress = prometheus, progress
-
-    @property
-    def now_s(self) -> float:
-        """Its clock."""
-        return self._prometheus.now_s
-
-    def instant(self, query: str, at: float | None = None, about: str = "") -> Answered:
-        """The answer to one query."""
-        answered = self._prometheus.instant(query, at, about)
-        self._progress.step(_asking(self._prometheus), min(0.95, self._prometheus.asked / USUAL))
-        return answered
+    with Prometheus(request.access, progress.say, step) as prometheus:
+        step(0)
+        members, statements = read_members(prometheus, request.options)
+        progress.say(f"{prometheus.asked} queries, {len(members)} instance{'' if len(members) == 1 else 's'}")
+        said = tuple(dict.fromkeys((*prometheus.statements(), *statements)))
+        return Fleet(members, said, prometheus.shown_url, prometheus.now_s, prometheus.asked)
 
 
 _SHOWN = 5
@@ -196,7 +160,7 @@ def instance_report(request: FleetSettings, key: str, save: str, progress: Progr
     # Which instance this is: a part of its key may be all that was given
     host = f" on {member.host_name}" if member.host_name and member.host_name not in member.key else ""
     whose = f"This is {member.key}{host}: the last {member.window_s / 60:g} min of {fleet.shown_url}."
-    notes = (whose, *about_of(member).notes)
+    notes = (whose, *notes_on(member))
     subjects = tuple(msgspec.structs.replace(s, notes=(*notes, *s.notes)) for s in report.subjects)
     return msgspec.structs.replace(report, subjects=subjects)
 
@@ -224,8 +188,7 @@ def queries_text(asked: FleetRequest) -> str:
     if form not in FORMATS:
         raise UserError(f"there is no format {form!r} of queries", f"try one of {', '.join(FORMATS)}")
     options = options_of(asked)
-    ranges = (Query(one.name, "capacity", one.promql, one.why) for one in curve_queries(options, WINDOW_S))
-    queries = (*all_queries(options), *ranges)
+    queries = (*all_queries(options), *curve_queries(options, WINDOW_S))
     if form == "json":
         return json.dumps([query._asdict() for query in queries], indent=1)
     return "\n\n".join(
@@ -247,8 +210,17 @@ def report_on(fleet: Fleet, request: FleetSettings, progress: Progress, started_
     """The same of a fleet that was read."""
     found = judged(fleet.members, request.workers, progress, spelled_subject)
     progress.step(f"comparing {len(found)} instances", 1.0)
-    report = fleet_of(found, fleet.head(request.options.window_s, started_s))
-    return msgspec.structs.replace(report, seconds=time.monotonic() - started_s)
+    head = FleetReport(
+        unslow_version=__version__,
+        prometheus=fleet.shown_url,
+        taken_at=fleet.taken_at,
+        window_s=request.options.window_s,
+        queries=fleet.queries,
+        seconds=0.0,
+        complete=not any(statement.kind in IN_PART for statement in fleet.statements),
+        statements=fleet.statements,
+    )
+    return msgspec.structs.replace(fleet_of(found, head), seconds=time.monotonic() - started_s)
 
 
 FINE, FOUND, UNTOLD = 0, 1, 3

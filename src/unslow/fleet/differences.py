@@ -149,8 +149,8 @@ def summary_of(reached: float, peers: int, found: Sequence[Difference]) -> str:
     if not found:
         return f"{pace}; no fact that is known of it and its {peers:,} peers differs"
     first, *others = found
-    named = [f"{fact_words(one.fact)} {value_words(one.fact, one.value)}" for one in others]
-    also = f"; also {_listed(named)}" if named else ""
+    *named, last = [f"{fact_words(one.fact)} {value_words(one.fact, one.value)}" for one in others] or [""]
+    also = f"; also {' and '.join(filter(None, (', '.join(named), last)))}" if last else ""
     return f"{pace}: {difference_words(first, peers)}{also}"
 
 
@@ -168,13 +168,11 @@ def fact_words(path: str) -> str:
     number = _NUMBERED.search(path)
     plain = _NUMBERED.sub(".gpus.", path)
     which = f" of GPU {number[1]}" if number and number[1] != "0" else ""
-    return f"{_NAMES.get(plain) or _words(plain.rpartition('.')[2])}{which}"
-
-
-def _words(name: str) -> str:
+    name = plain.rpartition(".")[2]
     for ending, _, _ in _UNITS:
         name = name.removesuffix(ending)
-    return name.replace("vram", "GPU memory").replace("pcie", "PCIe").replace("_", " ").replace("kv ", "KV ")
+    words = name.replace("vram", "GPU memory").replace("pcie", "PCIe").replace("_", " ").replace("kv ", "KV ")
+    return f"{_NAMES.get(plain, words)}{which}"
 
 
 def value_words(path: str, value: Scalar) -> str:
@@ -198,10 +196,6 @@ def _number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 or value == int(value) else f"{value:.3g}"  # noqa: PLR2004 (three digits)
 
 
-def _listed(names: list[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
-
-
 AGREE = 0.8  # Of the peers: in what fewer of them agree, another value says nothing
 NEARLY_NONE = 0.1
 """Of the peers: that many may have the value of the odd one, by the same fault that does not hurt them."""
@@ -218,22 +212,14 @@ _SHARE_FLOOR = 0.10  # Of what is a share of one
 _LEAST_COUNT = 0.5  # Of what is counted in whole numbers: one more is another number
 
 
-class Facts(NamedTuple):
-    """The facts of one instance by path without numbers of GPUs, and the path that each has."""
-
-    values: dict[str, Scalar]
-    paths: dict[str, str]
+Facts = Mapping[str, tuple[str, Scalar]]
+"""Of one instance, by path without numbers of GPUs: the path itself, and the value."""
 
 
 def comparable(facts: Mapping[str, Scalar]) -> Facts:
     """Those that can be a reason for being slow."""
-    values: dict[str, Scalar] = {}
-    paths: dict[str, str] = {}
-    for path, value in facts.items():
-        plain = plain_path(path)
-        if can_be_a_reason(plain):
-            values[plain], paths[plain] = value, path
-    return Facts(values, paths)
+    plain = ((plain_path(path), path, value) for path, value in facts.items())
+    return {name: (path, value) for name, path, value in plain if can_be_a_reason(name)}
 
 
 class Usual(NamedTuple):
@@ -250,10 +236,10 @@ class Usual(NamedTuple):
 def usual_facts(peers: Sequence[Mapping[str, Scalar]]) -> dict[str, Usual]:
     """By path, what the peers have in common; facts in which they don't agree, or that few tell, are not there."""
     step = max(1, math.ceil(len(peers) / MOST_PEERS))
-    chosen = [comparable(facts).values for facts in peers[::step]]
+    chosen = peers[::step]
     columns: dict[str, list[Scalar]] = {}
     for facts in chosen:
-        for path, value in facts.items():
+        for path, (_, value) in comparable(facts).items():
             columns.setdefault(path, []).append(value)
     enough = max(LEAST_PEERS, KNOWN * len(chosen))
     found = {path: _usual(path, column) for path, column in columns.items() if len(column) >= enough}
@@ -265,9 +251,9 @@ def _usual(path: str, column: list[Scalar]) -> Usual | None:
         return _usual_number(path, np.array(column, dtype=np.float64))
     if any(isinstance(value, float) for value in column):
         return None  # names and measurements under one path: nothing to compare
-    (value, count), *_ = Counter(column).most_common(1)
-    shares = {one: n / len(column) for one, n in Counter(column).items()}
-    return Usual(value, count / len(column), 0.0, 0.0, 0.0, shares)
+    shares = {value: count / len(column) for value, count in Counter(column).most_common()}
+    value, share = next(iter(shares.items()))
+    return Usual(value, share, 0.0, 0.0, 0.0, shares)
 
 
 def _usual_number(path: str, column: NDArray[np.float64]) -> Usual | None:
@@ -313,13 +299,13 @@ def differences(odd: Instance, facts: Facts, usual: Mapping[str, Usual], shared:
     # The causes by the facts that findings give as evidence
     cited = {plain_path(e.fact): f.cause for f in reversed(odd.findings) for e in f.evidence}
     sources = {plain_path(e.fact): e.source for f in odd.findings for e in f.evidence}
-    off = [path for path, one in usual.items() if is_off(path, facts, one)]
-    off.sort(key=lambda path: (-_telling(path, facts, usual[path], shared, cited), path))
+    off = [path for path, one in usual.items() if path in facts and is_off(path, facts[path][1], one)]
+    off.sort(key=lambda path: (-_telling(path, facts[path][1], usual[path], shared, cited), path))
     first = {_thing(path): path for path in reversed(off)}
     return [
         Difference(
-            fact=facts.paths[path],
-            value=facts.values[path],
+            fact=facts[path][0],
+            value=facts[path][1],
             peers=usual[path].value,
             share=usual[path].share,
             explains=cited.get(path) or decided_cause(path),
@@ -334,11 +320,8 @@ def _thing(path: str) -> str:
     return _ALIKE.get(last, last if last in _ALIKE.values() else path)
 
 
-def is_off(path: str, facts: Facts, usual: Usual) -> bool:
+def is_off(path: str, value: Scalar, usual: Usual) -> bool:
     """Whether the value of an instance is far from what its peers have, in a direction that can hurt."""
-    value = facts.values.get(path)
-    if value is None:
-        return False
     if not isinstance(usual.value, int | float) or isinstance(usual.value, bool):
         return value != usual.value and usual.others.get(value, 0.0) <= NEARLY_NONE
     if isinstance(value, str | bool):
@@ -348,11 +331,10 @@ def is_off(path: str, facts: Facts, usual: Usual) -> bool:
     return abs(off) > usual.spread and not usual.low <= value <= usual.high and (way == 0 or off * way > 0)
 
 
-def _telling(path: str, facts: Facts, usual: Usual, shared: Mapping[str, int], cited: Mapping[str, str]) -> float:
+def _telling(path: str, value: Scalar, usual: Usual, shared: Mapping[str, int], cited: Mapping[str, str]) -> float:
     """How much a difference says: what a finding cites before what decides a cause, then how far off it is."""
     weight = _CITED if path in cited else _DECISIVE if decided_cause(path) else 0.0
     far = 1.0
-    value = facts.values[path]
     if usual.spread and isinstance(value, int | float):
         far = min(1.0, math.log2(abs(value - float(usual.value)) / usual.spread) / _FARTHEST)
     follows = _FOLLOWS.get(path.rpartition(".")[2], 0.0)
@@ -427,15 +409,10 @@ def _of_gpus(gpus: Any, path: str) -> Iterator[tuple[str, Scalar]]:
             seen.setdefault(below, {})[number] = value
     for below, values in seen.items():
         name = below.removeprefix(f"{path}.")
-        number = _worst(name, values)
+        way = WORSE.get(name, 0)
+        amounts = {n: way * value for n, value in values.items() if way and isinstance(value, int | float)}
+        first = next(iter(values))
+        # Of what has no worse end, the first that is unlike the first
+        unlike = next((number for number, value in values.items() if value != values[first]), first)
+        number = max(amounts, key=lambda n: (amounts[n], -n)) if amounts else unlike
         yield f"{path}.{number}.{name}", values[number]
-
-
-def _worst(name: str, values: Mapping[int, Scalar]) -> int:
-    """The number of the GPU that holds the others back; of what has no worse end, the first unlike the first."""
-    numbers = list(values)
-    amounts = {number: float(value) for number, value in values.items() if isinstance(value, int | float)}
-    way = WORSE.get(name, 0)
-    if way and amounts:
-        return max(amounts, key=lambda number: (way * amounts[number], -number))
-    return next((number for number in numbers if values[number] != values[numbers[0]]), numbers[0])

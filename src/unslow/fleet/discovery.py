@@ -8,20 +8,20 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from functools import lru_cache
 from sys import intern
 from typing import Generic, Protocol, TypeVar
 from zlib import crc32
 
-from unslow.catalog.prometheus import exporters
+from unslow.catalog.prometheus import Exporter, ExporterSubject, exporters
 from unslow.facts.errors import UserError
 from unslow.facts.masking import keyless_text
 from unslow.fleet.member import Reading
 from unslow.fleet.prometheus.answers import Answered
-from unslow.fleet.queries import SCOPE, Labels, Options, all_queries, there_query
+from unslow.fleet.queries import PACKS, SCOPE, Labels, Options, all_queries, there_query
 
 NOT_ANSWERED = "not answered"  # How the reason begins where a query failed: the statement on that query says why
-_WHOLE = ("pods",)  # Kinds of which only what belongs to engines is asked for, however much there is
 
 
 class Asked(Protocol):
@@ -35,7 +35,7 @@ class Asked(Protocol):
         """The answer to one query."""
 
 
-class Asking:
+class Asking(AbstractContextManager["Asking"]):
     """The questions of one reading, by name."""
 
     def __init__(self, prometheus: Asked, options: Options) -> None:
@@ -47,9 +47,9 @@ class Asking:
         self._left, self._coming = list(self._queries), dict[str, Future[Answered]]()
         self._thread = ThreadPoolExecutor(1)
 
-    def close(self, *, wait: bool = True) -> None:
-        """Ask nothing more; whoever does not `wait` hangs up next, which ends the question that is on its way."""
-        self._thread.shutdown(wait=wait, cancel_futures=True)
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Ask nothing more; an error, such as Ctrl-C, waits for no answer: whoever caught it hangs up next."""
+        self._thread.shutdown(wait=kind is None, cancel_futures=True)
 
     def answer(self, name: str) -> Answered:
         """The answer, empty where nobody there could give one; the next question is on its way meanwhile."""
@@ -70,23 +70,14 @@ class Asking:
             query = self._queries[name]
             self._coming[name] = self._thread.submit(self._prometheus.instant, query.promql, about=name)
 
-    def unplaced(self) -> str:
-        """Why nobody may know where a pod runs; empty where that was told."""
-        lacking = [name for name in self.failures.get("pods", ()) if name == "pods"]
-        return f"{NOT_ANSWERED}: {', '.join(lacking)}" if lacking else ""
+    def answers(self, of: ExporterSubject) -> Iterator[Answered]:
+        """The answers that hold the readings of a kind."""
+        return (self.answer(name) for name, about, *_ in PACKS if about == of)
 
     def unanswered(self) -> dict[str, str]:
         """Why something may be missing of an engine, of GPUs or of hosts."""
         kinds = {"engine": "engine", "gpu": "gpus", "host": "host"}
         return {kinds[of]: f"{NOT_ANSWERED}: {', '.join(names)}" for of, names in self.failures.items() if of in kinds}
-
-    def must(self, name: str) -> Answered:
-        """The answer that nothing can be told without; UserError where there is none."""
-        answered = self.answer(name)
-        if answered.failure:
-            hint = answered.hint or "narrow it: --match"
-            raise UserError(f"Prometheus does not say which engines it has: {answered.failure}", hint)
-        return answered
 
     def _counts(self, options: Options) -> dict[str, int]:
         """Series of each exporter that is there; UserError where they are more than may be read.
@@ -99,7 +90,8 @@ class Asking:
             return dict.fromkeys(exporters(), 0)
         told = {series.labels.get("__name__", ""): int(series.value) for series in answered.series}
         counts = {name: told[one.anchor] for name, one in exporters().items() if told.get(one.anchor)}
-        read = {name: count for name, count in counts.items() if exporters()[name].of not in _WHOLE}
+        # Of pods only what belongs to engines is asked for, however much there is
+        read = {name: count for name, count in counts.items() if exporters()[name].of != "pods"}
         large = max(read, key=lambda name: read[name], default="")
         if large and read[large] > options.most_series:
             anchor = exporters()[large].anchor
@@ -197,8 +189,14 @@ def engines_of(targets: Mapping[str, Target], labels: Labels) -> tuple[list[Engi
     places: dict[str, tuple[Engine, int]] = {}
     for (_, space, pod, instance), group in groups.items():
         for same in _same(group):
-            engine = _engine(same)
+            first, told_by = same[0][1], [target for _, target in same]
+            engine = Engine(first.runtime, first.labels)
             engine.key = f"{space}/{pod}" if pod and space else pod or instance or "unknown"
+            engine.samples = first.samples
+            engine.models = {model for target in told_by for model in target.models}
+            engine.ages = [target.age for target in told_by if target.age >= 0]
+            engine.replicas = len({tuple(target.labels.get(name, "") for name in REPLICA) for target in told_by})
+            engine.twice = len({target.labels.get("job", "") for target in told_by})
             engines.append(engine)
             places |= {key: (engine, place) for place, (key, _) in enumerate(same)}
     _name_apart(engines)
@@ -225,18 +223,6 @@ def _varying(all_labels: list[dict[str, str]]) -> list[str]:
         for name, value in labels.items():
             values[name].add(value)
     return sorted(name for name, some in values.items() if len(some) > 1 and name not in _HOW_SCRAPED)
-
-
-def _engine(same: list[tuple[str, Target]]) -> Engine:
-    targets = [target for _, target in same]
-    engine = Engine(targets[0].runtime, targets[0].labels)
-    engine.samples = targets[0].samples
-    for target in targets:
-        engine.models |= target.models
-        engine.ages += [target.age] if target.age >= 0 else []
-    engine.replicas = len({tuple(target.labels.get(name, "") for name in REPLICA) for target in targets})
-    engine.twice = len({target.labels.get("job", "") for target in targets})
-    return engine
 
 
 def _name_apart(engines: list[Engine]) -> None:
@@ -288,12 +274,8 @@ class Named(Generic[S]):
 
     def all(self, name: object, scope: Mapping[str, str]) -> list[S]:
         """Those of this name that can be meant by somebody in this cluster."""
-        return [thing for thing in self._by.get(name, ()) if not conflict(thing.scope, scope)]
-
-
-def conflict(one: Mapping[str, str], other: Mapping[str, str]) -> bool:
-    """Whether both say where they are, and not the same."""
-    return any(other.get(name, value) != value for name, value in one.items())
+        alike = self._by.get(name, ())
+        return [one for one in alike if all(scope.get(label, value) == value for label, value in one.scope.items())]
 
 
 def scope_of(labels: Mapping[str, str]) -> dict[str, str]:
@@ -317,9 +299,11 @@ class Gpu:
 
     __slots__ = ("driver", "hosts", "identity", "index", "name", "part", "pod", "raw", "scope", "vendor")
 
-    def __init__(self, labels: Mapping[str, str], vendor: str, joined: Labels) -> None:
-        self.vendor, self.index = vendor, -1
-        self.name = self.identity = self.part = self.driver = ""
+    def __init__(self, labels: Mapping[str, str], exporter: Exporter, joined: Labels) -> None:
+        told = {what: plain(first_of(labels, names)) for what, names in exporter.labels.items()}
+        self.index = int(told["index"]) if told["index"].isdecimal() and len(told["index"]) < 6 else -1  # noqa: PLR2004
+        self.name, self.identity, self.vendor = told["name"], told["identity"], exporter.vendor
+        self.driver, self.part = told.get("driver", ""), told.get("part", "")
         self.raw: dict[str, tuple[int, float, str]] = {}
         self.scope, self.hosts = scope_of(labels), host_names(labels, joined)
         self.pod = (first_of(labels, joined.namespace), first_of(labels, joined.gpu))

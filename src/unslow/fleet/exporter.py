@@ -212,10 +212,10 @@ def serve(request: ExporterSettings, ready: Callable[[int], None]) -> None:
     looker, started_at_s = looker_of(request), time.time()
 
     def metrics(dialect: Dialect) -> str:
-        report, state = looker.standing()
+        report, state = looker.standing
         return exposition(report, state, dialect, own_cost(started_at_s), __version__)
 
-    answers = Answers(metrics, looker.is_well, lambda: looker.standing().state.at_s is not None)
+    answers = Answers(metrics, looker.is_well, lambda: looker.standing.state.at_s is not None)
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with ExporterServer(request.listen, answers) as server:

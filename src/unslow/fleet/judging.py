@@ -16,11 +16,10 @@ from typing import Any, Protocol
 import msgspec
 
 from unslow.facts.snapshot import Case
-from unslow.facts.values import Known
 from unslow.fleet.differences import flat_facts
 from unslow.fleet.losses import UNEXPLAINED, gpus_held, loss_of
 from unslow.fleet.member import Member, OwnDiagnosis
-from unslow.fleet.report import About, Instance, Judged, Loss, weightiest_first
+from unslow.fleet.report import Instance, Judged, Loss
 from unslow.fleet.snapshots import snapshot_of
 from unslow.think.case.prediction import DECODE
 from unslow.think.causes import all_causes
@@ -32,43 +31,51 @@ MOST_NAMED = 3
 LASTING = 0.5  # Of the window: a cause that was named for less of it is not what the window is about
 
 
-def about_of(member: Member) -> About:
-    """Who it is, and how it was seen."""
+def named_by_itself(member: Member) -> tuple[str, ...]:
+    """What its exporter named for most of the window: first what costs most, then what was there longest.
+
+    What another of them explains comes last.
+    """
+    own, known = member.own, all_causes()
+    if own is None or not _is_fresh(own):
+        return ()
+    named = {cause: share for cause, share in own.findings.items() if share >= LASTING}
+    follows = {effect for cause in named if cause in known for effect in known[cause].explains}
+    costs_s = own.costs_s
+    return tuple(sorted(named, key=lambda cause: (cause in follows, -costs_s.get(cause, 0.0), -named[cause], cause)))
+
+
+def notes_on(member: Member) -> tuple[str, ...]:
+    """What a reader must know of how it was seen."""
     own = member.own
-    named = {cause: share for cause, share in own.findings.items() if share >= LASTING} if own else {}
-    return About(
-        key=member.key,
-        host=member.host_name,
-        labels=member.labels,
-        window_s=member.window_s,
-        by_itself=named if _is_fresh(own) else {},
-        by_itself_s=own.costs_s if own else {},
-        notes=(*member.doubts, *_aged(own)),
-    )
+    if own is None or _is_fresh(own):
+        return member.doubts
+    if own.age_s is None:
+        untold = "nothing tells when `unslow exporter` on its machine looked, so what it says is not taken"
+        return (*member.doubts, untold)
+    return (*member.doubts, f"`unslow exporter` on its machine has not looked for {own.age_s / 3600:.0f} hours")
 
 
-def with_own_verdict(judged: Judged, member: Member) -> Judged:
+def with_own_verdict(instance: Instance, member: Member) -> Instance:
     """Where a Prometheus can't tell, the verdict of the machine itself, which sees logs and processes."""
-    own, instance = member.own, judged.instance
+    own = member.own
     if instance.verdict != "cannot_tell" or own is None or not _is_fresh(own):
-        return judged
+        return instance
     if own.verdict not in ("slow", "normal", "failed"):
-        return judged
-    measured = {DECODE: own.speed_tokens_per_s} | instance.measured if own.speed_tokens_per_s else instance.measured
+        return instance
     causes = all_causes()
     titles = "; ".join(causes[name].title if name in causes else name for name in instance.by_itself[:MOST_NAMED])
     words = {"slow": "It is slow", "failed": "It failed", "normal": "It is as fast as its hardware allows"}[own.verdict]
     why = f": {titles}" if titles and own.verdict != "normal" else ""
-    return judged._replace(
-        instance=msgspec.structs.replace(
-            instance,
-            verdict=own.verdict,
-            summary=f"{words}, by what `unslow exporter` on its machine sees{why}.",
-            measured=measured,
-            expected=instance.expected if instance.expected.achievable else _expected(own),
-            **_lost(instance, own, member.window_s / 3600),
-            notes=(*instance.notes, "the verdict is that of `unslow exporter` on its machine"),
-        )
+    seen = {DECODE: own.speed_tokens_per_s} if own.speed_tokens_per_s else {}
+    return msgspec.structs.replace(
+        instance,
+        verdict=own.verdict,
+        summary=f"{words}, by what `unslow exporter` on its machine sees{why}.",
+        measured=seen | instance.measured,
+        expected=instance.expected if instance.expected.achievable else _expected(own),
+        **_lost(instance, own, member.window_s / 3600),
+        notes=(*instance.notes, "the verdict is that of `unslow exporter` on its machine"),
     )
 
 
@@ -96,44 +103,32 @@ def _expected(own: OwnDiagnosis) -> Expected:
     )
 
 
-def _is_fresh(own: OwnDiagnosis | None) -> bool:
-    return own is not None and own.age_s is not None and own.age_s <= STALE_S
+def _is_fresh(own: OwnDiagnosis) -> bool:
+    return own.age_s is not None and own.age_s <= STALE_S
 
 
-def _aged(own: OwnDiagnosis | None) -> tuple[str, ...]:
-    if own is None or _is_fresh(own):
-        return ()
-    if own.age_s is None:
-        return ("nothing tells when `unslow exporter` on its machine looked, so what it says is not taken",)
-    return (f"`unslow exporter` on its machine has not looked for {own.age_s / 3600:.0f} hours",)
-
-
-def held_back(judged: Judged, down: str) -> Judged:
+def held_back(instance: Instance, down: str) -> Instance:
     """The same, without a verdict that what was read does not carry; what made it slow before is kept."""
-    instance = judged.instance
     if not down:
-        return judged
+        return instance
     if instance.verdict != "normal":
-        return judged._replace(instance=msgspec.structs.replace(instance, notes=(*instance.notes, down)))
+        return msgspec.structs.replace(instance, notes=(*instance.notes, down))
     lost = Loss(idle_gpu_hours=instance.lost.idle_gpu_hours, because=down)
     summary = f"It can't be told whether this is slow: {down}."
-    return judged._replace(
-        instance=msgspec.structs.replace(instance, verdict="cannot_tell", summary=summary, lost=lost)
-    )
+    return msgspec.structs.replace(instance, verdict="cannot_tell", summary=summary, lost=lost)
 
 
 UNKNOWN_HARDWARE = "unknown hardware"  # As the judge calls it; no name of a device
 
 
-def judged_instance(about: About, case: Case, report: SubjectReport) -> Judged:
+def judged_instance(member: Member, case: Case, report: SubjectReport) -> Judged:
     """The instance that a report is about, with its losses, and its facts to compare it by."""
-    traffic = case.run.traffic
-    seen = traffic.value if isinstance(traffic, Known) else None
-    lost = loss_of(case, report, about)
+    seen, by_itself = case.run.traffic.value_or(None), named_by_itself(member)
+    lost = loss_of(case, report, member.window_s, by_itself)
     instance = Instance(
-        key=about.key,
-        host=about.host,
-        labels=about.labels,
+        key=member.key,
+        host=member.host_name,
+        labels=member.labels,
         runtime=case.runtime.name.value_or(report.runtime),
         version=case.runtime.version.value_or(""),
         model=report.model,
@@ -148,11 +143,11 @@ def judged_instance(about: About, case: Case, report: SubjectReport) -> Judged:
         measured=report.measured,
         expected=report.expected,
         findings=report.findings,
-        by_itself=weightiest_first(about),
+        by_itself=by_itself,
         cannot_tell=len(report.cannot_tell),
         lost=lost.loss,
         lost_by=lost.by_cause,
-        notes=(*about.notes, *report.notes),
+        notes=(*notes_on(member), *report.notes),
     )
     return Judged(instance, flat_facts(case))
 
@@ -205,25 +200,24 @@ def judged_member(member: Member, finish: Finish | None = None) -> Judged:
         report = judge(case, brief=True)
         if finish and report.findings:
             report = finish(report, case)
-        found = judged_instance(about_of(member), case, report)
-        return with_own_verdict(held_back(found, member.down), member)
+        found = judged_instance(member, case, report)
+        return found._replace(instance=with_own_verdict(held_back(found.instance, member.down), member))
     except Exception as error:  # noqa: BLE001 (one instance must never end the judgement of the others)
         return unjudged(member, f"this is a bug in unslow: {type(error).__name__}: {error}")
 
 
 def unjudged(member: Member, why: str) -> Judged:
     """A member that nothing can be said of."""
-    about = about_of(member)
     instance = Instance(
         key=member.key,
-        host=about.host,
-        labels=about.labels,
+        host=member.host_name,
+        labels=member.labels,
         runtime=f"{member.runtime} {member.version}".strip(),
         version=member.version,
         model=member.model or "unknown",
         verdict="cannot_tell",
         summary="It could not be judged.",
-        notes=(*about.notes, why[:300]),
+        notes=(*notes_on(member), why[:300]),
     )
     return Judged(instance, {})
 

@@ -8,7 +8,7 @@ import msgspec
 from unslow.facts.run import Traffic
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
-from unslow.fleet.report import About, Loss, weightiest_first
+from unslow.fleet.report import Loss
 from unslow.think.case.placement import uses_no_gpu
 from unslow.think.case.prediction import DECODE
 from unslow.think.case.slowness import times_as_long
@@ -29,11 +29,6 @@ class Missing(NamedTuple):
     answers: float | None
     requests: dict[str, float]  # By cause: of the time that requests lose inside the server
     waiting: float
-
-    @property
-    def whole(self) -> float:
-        """Everything that can be told."""
-        return (self.answers or 0.0) + sum(self.requests.values()) + self.waiting
 
 
 def by_cause(report: SubjectReport, missing: Missing, by_itself: Sequence[str]) -> dict[str, float]:
@@ -81,15 +76,14 @@ def gpus_held(case: Case) -> int | None:
 
 def worked_share(case: Case, report: SubjectReport) -> float | None:
     """The share of the window in which it answered somebody; None where nobody watched."""
-    traffic = case.run.traffic
+    traffic = case.run.traffic.value_or(None)
     if case.runtime.state.value_or("") == "asleep":
         return 0.0
-    if not isinstance(traffic, Known):
+    if traffic is None:
         return None
-    by_places = traffic.value.running / max(1.0, traffic.value.each_among)
-    rate, given = report.measured.get(DECODE), traffic.value.tokens_per_s.value_or(0.0)
-    by_tokens = given / rate / max(1.0, traffic.value.each_among) if rate else 0.0  # scrapes miss short requests
-    return min(1.0, max(by_places, by_tokens))
+    rate, given = report.measured.get(DECODE), traffic.tokens_per_s.value_or(0.0)
+    answering = max(traffic.running, given / rate if rate else 0.0)  # scrapes miss short requests
+    return min(1.0, answering / max(1.0, traffic.each_among))
 
 
 # The loss is what the time in which it worked would give more with what was found cured. Where users ask for no more,
@@ -123,9 +117,9 @@ class Lost(NamedTuple):
     by_cause: dict[str, float]
 
 
-def loss_of(case: Case, report: SubjectReport, about: About) -> Lost:
-    """The loss over the window, by the verdict."""
-    gpus, worked, hours = gpus_held(case), worked_share(case, report), about.window_s / _HOUR_S
+def loss_of(case: Case, report: SubjectReport, window_s: float, by_itself: Sequence[str] = ()) -> Lost:
+    """The loss over the window, by the verdict; `by_itself` are the causes that its exporter names."""
+    gpus, worked, hours = gpus_held(case), worked_share(case, report), window_s / _HOUR_S
     idle = gpus * hours * (1.0 - worked) if gpus is not None and worked is not None else None
     if report.verdict == "normal":
         return Lost(Loss(tokens_per_s=0.0, gpu_hours=0.0, idle_gpu_hours=idle), {})
@@ -141,17 +135,17 @@ def loss_of(case: Case, report: SubjectReport, about: About) -> Lost:
         return Lost(Loss(idle_gpu_hours=idle, because=why_untold(case, report)), {})
     busy = gpus * hours * worked if gpus is not None and worked is not None else None
     loss, missing = _of_a_slow_one(case, report, busy)
-    taken = by_cause(report, missing, weightiest_first(about)) if missing else {}
+    taken = by_cause(report, missing, by_itself) if missing else {}
     return Lost(msgspec.structs.replace(loss, idle_gpu_hours=idle), taken)
 
 
 def _of_a_slow_one(case: Case, report: SubjectReport, gpu_hours: float | None) -> tuple[Loss, Missing | None]:
-    traffic = case.run.traffic
-    given = traffic.value.tokens_per_s.value_or(None) if isinstance(traffic, Known) else None
-    if not isinstance(traffic, Known) or given is None:
+    traffic = case.run.traffic.value_or(None)
+    given = traffic.tokens_per_s.value_or(None) if traffic else None
+    if traffic is None or given is None:
         return Loss(because="how many tokens it gives in a second is not known"), None
-    missing = missing_tokens(case, report, traffic.value, given)
-    lost = missing.whole
+    missing = missing_tokens(case, report, traffic, given)
+    lost = (missing.answers or 0.0) + sum(missing.requests.values()) + missing.waiting
     if missing.answers is None and not lost:
         return Loss(because=as_lack(report.expected.because)), None
     because = _ONLY_WAITING if missing.answers is None else "" if lost else _NOT_IN_TOKENS

@@ -96,13 +96,15 @@ _BEFORE = {"token_gap_before_s": "token_gap_s", "decode_tokens_per_busy_s_before
 def engine_readings(raw: Raw, window_s: float) -> dict[str, Reading]:
     """The readings of `quantities.ENGINE` that can be told."""
     found = {name: Reading(raw[name][1], raw[name][2]) for name in _AS_READ if name in raw}
-    for name, (top, bottom) in RATIOS.items():
-        _put(found, name, Reading(raw[name][1], raw[name][2]) if name in raw else _quotient(raw, top, bottom))
-    for name, (top, bottom) in _BUSY.items():
-        _put(found, name, _quotient(raw, top, bottom, 0.0))
+    means = {
+        name: Reading(raw[name][1], raw[name][2]) if name in raw else _quotient(raw, top, bottom)
+        for name, (top, bottom) in RATIOS.items()
+    }
+    means |= {name: _quotient(raw, top, bottom, 0.0) for name, (top, bottom) in _BUSY.items()}
     for name, now in _BEFORE.items():
         top, bottom = (f"{now}_sum", f"{now}_count") if now in _MEANS else _BUSY[now]
-        _put(found, name, _quotient(raw, f"before.{top}", f"before.{bottom}", 0.0 if now in _BUSY else _ENOUGH))
+        means[name] = _quotient(raw, f"before.{top}", f"before.{bottom}", 0.0 if now in _BUSY else _ENOUGH)
+    found |= {name: reading for name, reading in means.items() if reading}
     if "generated_tokens_per_s" in found:
         rate = found["generated_tokens_per_s"]
         found["tokens_counted"] = Reading(rate.value * window_s, rate.source)
@@ -143,11 +145,6 @@ def host_readings(raw: Raw) -> dict[str, Reading]:
     if free and "swap_total_bytes" in found:
         found["swap_used_bytes"] = Reading(max(0.0, found["swap_total_bytes"].value - free.value), free.source)
     return found
-
-
-def _put(found: dict[str, Reading], name: str, reading: Reading | None) -> None:
-    if reading:
-        found[name] = reading
 
 
 def _quotient(raw: Raw, top: str, bottom: str, least: float = LEAST) -> Reading | None:

@@ -3,9 +3,8 @@
 And what a reader must know before trusting that.
 """
 
-import gc
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from unslow.catalog.prometheus import exporters_of
@@ -26,6 +25,7 @@ from unslow.fleet.discovery import (
     there_are,
 )
 from unslow.fleet.member import COUNTED, Member, MemberGpu, Reading, engine_readings, gpu_readings, host_readings
+from unslow.fleet.prometheus.answers import without_collector
 from unslow.fleet.queries import Labels, Options
 from unslow.fleet.reading import (
     BEFORE,
@@ -85,7 +85,9 @@ def read_joined(asking: Asking, options: Options, engines: list[Engine]) -> list
     found = [_placed(engine, labels, pods, by_name) for engine in engines]
     here = [found_by(one.names, by_host, scope_of(one.engine.labels)) for one in found]
     sharing = Counter(id(gpus[0]) for gpus in here if gpus)
-    lost = _lost(asking, zip(found, here, strict=True), labels)
+    # Where nobody answered where pods are and one of them is nowhere, it may be on any host
+    nowhere = any(not near and first_of(one.engine.labels, labels.pod) for one, near in zip(found, here, strict=True))
+    lost = f"{NOT_ANSWERED}: pods" if nowhere and "pods" in asking.failures.get("pods", ()) else ""
     for one, near in zip(found, here, strict=True):
         why = _give(one, near, labels, by_pod, sharing[id(near[0])] if near else 0, lost)
         if not one.gpus:
@@ -97,12 +99,6 @@ def read_joined(asking: Asking, options: Options, engines: list[Engine]) -> list
             )
         one.missing.update(asking.unanswered())
     return found
-
-
-def _lost(asking: Asking, placed: Iterable[tuple[Joined, list[Gpu]]], labels: Labels) -> str:
-    """Why a pod may be on any host: nobody answered where pods are, and one of them is nowhere; else empty."""
-    why = asking.unplaced()
-    return why if why and any(not near and first_of(one.engine.labels, labels.pod) for one, near in placed) else ""
 
 
 def _placed(engine: Engine, labels: Labels, pods: Named[Pod], by_name: Named[Host]) -> Joined:
@@ -225,15 +221,8 @@ def _together(group: list[Past]) -> _Raw:
     return found
 
 
-HashableT = TypeVar("HashableT", bound=Hashable)
-UNTOLD = "nothing tells whether its counters began anew, so nothing that they count is taken"
 RESTARTED = "started anew within the window"
-TWO_IN_ONE = "its counters began anew {falls:.0f} times: two targets with the same labels, or it starts again and again"
 GONE = "its series ended within the window: it is gone, or its clock is behind"
-OLD = "its newest sample is {age:.0f} s old: scraped rarely, or a clock is behind"
-SOMETIMES = "it was scraped in {share:.0%} of the window"
-DOWN = "it is down: the last scrapes of it failed, and it was there for {share:.0%} of the window"
-FEW = "only {samples:.0f} scrapes in the window"
 MANY_FALLS = 3
 """Falls of a counter: a program that starts twice in a quarter of an hour is possible, more is something else."""
 _FEW_SAMPLES = 3
@@ -244,24 +233,26 @@ _MODEL_HINT = (
     " file; or say which label has it: --join model=LABEL"
 )
 _NAMED = 3  # Keys that stand for all that a statement is about
-_FALLING = "the counters of {n} engine{s} fall again and again: nothing that they count is taken"
 
 
 def doubts_of(engine: Engine) -> list[str]:
     """What is wrong with how an engine was seen."""
-    found, falls = [] if engine.sound else [UNTOLD], _falls(engine)
+    found, falls = [], _falls(engine)
+    if not engine.sound:
+        found.append("nothing tells whether its counters began anew, so nothing that they count is taken")
     if falls >= MANY_FALLS:
-        found.append(TWO_IN_ONE.format(falls=falls))
+        often = "two targets with the same labels, or it starts again and again"
+        found.append(f"its counters began anew {falls:.0f} times: {often}")
     elif falls:
         found.append(RESTARTED)
     if not engine.ages:
         found.append(GONE)
     elif (age := min(engine.ages)) > _OLD_S:
-        found.append(OLD.format(age=age))
+        found.append(f"its newest sample is {age:.0f} s old: scraped rarely, or a clock is behind")
     if "up" in engine.raw and (share := engine.raw["up"][1]) < _MOSTLY:
-        found.append(SOMETIMES.format(share=share))
+        found.append(f"it was scraped in {share:.0%} of the window")
     if engine.samples < _FEW_SAMPLES:
-        found.append(FEW.format(samples=engine.samples))
+        found.append(f"only {engine.samples:.0f} scrapes in the window")
     if len(engine.models) > 1:
         found.append(f"it serves {len(engine.models)} models: {', '.join(sorted(engine.models)[:3])}")
     return found
@@ -271,7 +262,7 @@ def down_of(engine: Engine) -> str:
     """Why it is not there now: its series ended, and not because nobody asks it any more."""
     if engine.ages or "up" not in engine.raw or (share := engine.raw["up"][1]) >= _MOSTLY:
         return ""
-    return DOWN.format(share=share)
+    return f"it is down: the last scrapes of it failed, and it was there for {share:.0%} of the window"
 
 
 def broken(engine: Engine) -> bool:
@@ -302,7 +293,8 @@ def statements_of(
     twice, jobs = ([one.key for one in engines if one.replicas > 1], [one.key for one in engines if one.twice > 1])
     say("duplicates", twice, "{n} engine{s} scraped by more than one Prometheus: each is counted once")
     say("duplicates", jobs, "{n} engine{s} scraped by more than one job: each is counted once", "drop one of the jobs")
-    say("duplicates", doubt("its counters began"), _FALLING, "give every target labels of its own")
+    falling = "the counters of {n} engine{s} fall again and again: nothing that they count is taken"
+    say("duplicates", doubt("its counters began"), falling, "give every target labels of its own")
     say("down", doubt("it was scraped in"), "{n} engine{s} could not be scraped all the time")
     ended = "the series of {n} engine{s} ended within the window: gone, or with a clock that is behind"
     say("stale", doubt(GONE), ended)
@@ -318,22 +310,20 @@ def statements_of(
 
 
 def _say_missing(members: Sequence[Member], say: Callable[..., None]) -> None:
-    unnamed = _by((member.runtime, member.key) for member in members if not member.model and member.engine)
+    unnamed: dict[str, list[str]] = defaultdict(list)
+    reasons: dict[tuple[str, str, str], list[str]] = defaultdict(list)
+    for member in members:
+        if not member.model and member.engine:
+            unnamed[member.runtime].append(member.key)
+        for what, word in (("gpus", "GPUs"), ("host", "host")):
+            text = member.missing.get(what, "")
+            if text and not text.startswith(NOT_ANSWERED):
+                reasons[word, *_kind(text)].append(member.key)
     for runtime, those in sorted(unnamed.items()):
         say("labels", those, f"nothing says which model {{n}} engine{{s}} of {runtime} serve{{es}}", _MODEL_HINT)
-    for what, word in (("gpus", "GPUs"), ("host", "host")):
-        told = [(member.missing[what], member.key) for member in members if member.missing.get(what)]
-        reasons = _by((_kind(text), key) for text, key in told if not text.startswith(NOT_ANSWERED))
-        for (reason, hint), those in sorted(reasons.items()):
-            plain = reason.replace("{", "").replace("}", "")
-            say("missing", those, f"nothing is known of the {word} of {{n}} engine{{s}}: {plain}", hint)
-
-
-def _by(pairs: Iterable[tuple[HashableT, str]]) -> dict[HashableT, list[str]]:
-    found: dict[HashableT, list[str]] = {}
-    for what, key in pairs:
-        found.setdefault(what, []).append(key)
-    return found
+    for (word, reason, hint), those in sorted(reasons.items()):
+        plain = reason.replace("{", "").replace("}", "")
+        say("missing", those, f"nothing is known of the {word} of {{n}} engine{{s}}: {plain}", hint)
 
 
 _KINDS = (
@@ -375,33 +365,23 @@ class Members(NamedTuple):
     statements: tuple[Statement, ...]
 
 
+@without_collector()
 def read_members(prometheus: Asked, options: Options) -> Members:
     """Ask everything, and put together what belongs together; UserError where there is more than may be read."""
-    collecting = gc.isenabled()
-    gc.disable()  # millions of small things without a cycle among them: looking for one takes a third of the time
-    try:
-        asking = Asking(prometheus, options.checked())
-        try:
-            labels = options.labels()
-            engines, pasts = read_engines(asking, options)
-            before = Before(asking, engines, pasts, labels)
-            subjects = Subjects(read_subjects(asking, options), labels)
-            joined = read_joined(asking, options, engines)
-            members = [_member(one, options, labels, before, subjects, prometheus.now_s) for one in joined]
-            if not options.engines:  # of engines that only an exporter knows, nothing says whether they are meant
-                members += [_only_own(subject, options, prometheus.now_s) for subject in subjects.left()]
-            members.sort(key=lambda member: member.key)
-            statements = statements_of(engines, members, before.gone, options.compare_s)
-            narrowed = bool(options.match or options.engines)
-            found = Members(members, tuple(statements) if members else (nothing_found(narrowed=narrowed),))
-        except BaseException:  # Ctrl-C waits for no answer
-            asking.close(wait=False)
-            raise
-        asking.close()
-        return found
-    finally:
-        if collecting:
-            gc.enable()
+    options.matchers(engines=True)  # words that can't be used are told before anything is asked
+    labels = options.labels()
+    with Asking(prometheus, options) as asking:
+        engines, pasts = read_engines(asking, options)
+        before = Before(asking, engines, pasts, labels)
+        subjects = Subjects(read_subjects(asking, options), labels)
+        joined = read_joined(asking, options, engines)
+        members = [_member(one, options, labels, before, subjects, prometheus.now_s) for one in joined]
+    if not options.engines:  # of engines that only an exporter knows, nothing says whether they are meant
+        members += [_only_own(subject, options, prometheus.now_s) for subject in subjects.left()]
+    if not members:
+        return Members([], (nothing_found(narrowed=bool(options.match or options.engines)),))
+    members.sort(key=lambda member: member.key)
+    return Members(members, tuple(statements_of(engines, members, before.gone, options.compare_s)))
 
 
 def _member(one: Joined, options: Options, labels: Labels, before: Before, subjects: Subjects, now_s: float) -> Member:
@@ -416,6 +396,7 @@ def _member(one: Joined, options: Options, labels: Labels, before: Before, subje
     info = subject.info if subject else {}
     container = engine.labels.get("container", "")
     version = (version_of(one.pod.images, engine.runtime, container) if one.pod else "") or info.get("version", "")
+    models = engine.models or {first_of(engine.labels, labels.model)}
     engine.raw = {}
     host, limits = one.host, one.pod.limits if one.pod else {}
     if host and host.readings is None:
@@ -425,7 +406,7 @@ def _member(one: Joined, options: Options, labels: Labels, before: Before, subje
     return Member(
         key=engine.key,
         runtime=engine.runtime,
-        model=_model(engine.models, engine.labels, labels) or info.get("model", ""),
+        model=(min(models) if len(models) == 1 else "") or info.get("model", ""),
         version=version or engine.info.get("version", "") or first_of(engine.labels, labels.version),
         version_before=before.version(engine, subject),
         host_name=one.names[0] if one.names else "",
@@ -440,12 +421,6 @@ def _member(one: Joined, options: Options, labels: Labels, before: Before, subje
         down=down,
         doubts=tuple(doubts),
     )
-
-
-def _model(models: set[str], labels: Mapping[str, str], joined: Labels) -> str:
-    if models:
-        return next(iter(models)) if len(models) == 1 else ""
-    return first_of(labels, joined.model)
 
 
 def _shown(labels: Mapping[str, str]) -> dict[str, str]:

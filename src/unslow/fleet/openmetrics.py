@@ -15,7 +15,7 @@ from unslow.think.case.prediction import DECODE, PREFILL
 from unslow.think.causes import all_causes
 from unslow.think.judge.budget import part_name
 from unslow.think.judge.phases import FIRST_TOKEN
-from unslow.think.report import Range, Report, SubjectReport
+from unslow.think.report import Report, SubjectReport
 
 Dialect = Literal["openmetrics", "text"]
 MetricKind = Literal["gauge", "counter", "info"]
@@ -129,49 +129,7 @@ def keyed(subjects: tuple[SubjectReport, ...]) -> dict[str, SubjectReport]:
     return keys
 
 
-EverySubject = dict[str, SubjectReport]
-Samples = Callable[[SubjectReport], Iterator[Sample]]
-
-
-def subject_families(subjects: EverySubject) -> Iterator[Family]:
-    """Every family that tells of subjects."""
-    yield _family(subjects, "unslow_subject", "A server that is watched.", _info)._replace(kind="info")
-    yield _family(subjects, "unslow_gpus", "GPUs that the server may use.", _gpus)
-    yield _family(subjects, "unslow_verdict", "The verdict on a server: 1 for the one that holds.", _verdict)
-    found = "1 where the cause was found, 0 where it was ruled out; absent where that can't be told."
-    yield _family(subjects, "unslow_finding", found, _findings)
-    sure = "How sure a finding is, from 0 to 1."
-    yield _family(subjects, "unslow_finding_confidence", sure, _confidences)
-    cost = "Time lost to a cause that was found, for each token, token of a prompt, or request."
-    yield _family(subjects, "unslow_finding_cost_seconds", cost, _costs, "seconds")
-    tokens = "tokens_per_second"
-
-    def measured(name: str) -> Samples:
-        return lambda one: (Sample(one.measured[name]) for _ in range(name in one.measured))
-
-    def ranged(what: str) -> Samples:
-        return lambda one: _bounds(getattr(one.expected, what).get(DECODE))
-
-    answer = "Speed of the answer to one request, as it was seen or measured."
-    yield _family(subjects, "unslow_decode_tokens_per_second", answer, measured(DECODE), tokens)
-    prompt = "Speed at which a prompt is read."
-    yield _family(subjects, "unslow_prefill_tokens_per_second", prompt, measured(PREFILL), tokens)
-    first = "Time to the first token."
-    yield _family(subjects, "unslow_first_token_seconds", first, measured(FIRST_TOKEN), "seconds")
-    as_is = "Speed of an answer that physics expects as the server is set up, with its 80 % interval."
-    yield _family(subjects, "unslow_expected_decode_tokens_per_second", as_is, ranged("as_configured"), tokens)
-    cured = "The same with every found cause cured."
-    yield _family(subjects, "unslow_achievable_decode_tokens_per_second", cured, ranged("achievable"), tokens)
-    most = "The speed that the bandwidth of the memory allows."
-    yield _family(subjects, "unslow_ceiling_decode_tokens_per_second", most, _ceiling, tokens)
-    spent = "Where the measured time of a token, of a token of a prompt or of a request goes."
-    yield _family(subjects, "unslow_budget_seconds", spent, _budget, "seconds")
-
-
-def _family(subjects: EverySubject, name: str, words: str, samples: Samples, unit: str = "") -> Family:
-    every = [(key, sample) for key, one in subjects.items() for sample in samples(one)]
-    labelled = (sample._replace(labels={"subject": key, **sample.labels}) for key, sample in every)
-    return Family(name, words, tuple(labelled), unit=unit)
+Samples = Callable[[SubjectReport], Iterable[Sample]]
 
 
 def _info(one: SubjectReport) -> Iterator[Sample]:
@@ -190,14 +148,6 @@ def device_of(one: SubjectReport) -> str:
     *gpus, processor = one.devices or ("",)
     kinds = Counter(gpus)
     return ", ".join(f"{count}x {name}" if count > 1 else name for name, count in kinds.items()) or processor
-
-
-def _gpus(one: SubjectReport) -> Iterator[Sample]:
-    yield Sample(max(0, len(one.devices) - 1))  # the last is the processor
-
-
-def _verdict(one: SubjectReport) -> Iterator[Sample]:
-    yield from (Sample(one.verdict == verdict, {"verdict": verdict}) for verdict in VERDICTS)
 
 
 def _findings(one: SubjectReport) -> Iterator[Sample]:
@@ -220,9 +170,16 @@ def _costs(one: SubjectReport) -> Iterator[Sample]:
             yield Sample(finding.cost.seconds, {"cause": finding.cause, "per": finding.cost.per})
 
 
-def _bounds(known: Range | None) -> Iterator[Sample]:
-    if known is not None:
-        yield from (Sample(getattr(known, bound), {"bound": bound}) for bound in BOUNDS)
+def _measured(name: str) -> Samples:
+    return lambda one: [Sample(one.measured[name])] if name in one.measured else []
+
+
+def _expected(which: Literal["as_configured", "achievable"]) -> Samples:
+    def bounds(one: SubjectReport) -> Iterator[Sample]:
+        if known := getattr(one.expected, which).get(DECODE):
+            yield from (Sample(getattr(known, bound), {"bound": bound}) for bound in BOUNDS)
+
+    return bounds
 
 
 def _ceiling(one: SubjectReport) -> Iterator[Sample]:
@@ -238,6 +195,43 @@ def _budget(one: SubjectReport) -> Iterator[Sample]:
             spent[part.phase, part_name(part.part), part.per] += part.seconds  # type: ignore[assignment]
     for (phase, name, per), seconds in sorted(spent.items()):
         yield Sample(seconds, {"phase": phase, "part": name, "per": per})
+
+
+_TOKENS = "tokens_per_second"
+_OF_SUBJECTS: tuple[tuple[str, str, str, Samples], ...] = (
+    ("unslow_subject", "", "A server that is watched.", _info),
+    ("unslow_gpus", "", "GPUs that the server may use.",
+     lambda one: [Sample(max(0, len(one.devices) - 1))]),  # the last is the processor
+    ("unslow_verdict", "", "The verdict on a server: 1 for the one that holds.",
+     lambda one: [Sample(one.verdict == verdict, {"verdict": verdict}) for verdict in VERDICTS]),
+    ("unslow_finding", "",
+     "1 where the cause was found, 0 where it was ruled out; absent where that can't be told.", _findings),
+    ("unslow_finding_confidence", "", "How sure a finding is, from 0 to 1.", _confidences),
+    ("unslow_finding_cost_seconds", "seconds",
+     "Time lost to a cause that was found, for each token, token of a prompt, or request.", _costs),
+    ("unslow_decode_tokens_per_second", _TOKENS,
+     "Speed of the answer to one request, as it was seen or measured.", _measured(DECODE)),
+    ("unslow_prefill_tokens_per_second", _TOKENS, "Speed at which a prompt is read.", _measured(PREFILL)),
+    ("unslow_first_token_seconds", "seconds", "Time to the first token.", _measured(FIRST_TOKEN)),
+    ("unslow_expected_decode_tokens_per_second", _TOKENS,
+     "Speed of an answer that physics expects as the server is set up, with its 80 % interval.",
+     _expected("as_configured")),
+    ("unslow_achievable_decode_tokens_per_second", _TOKENS, "The same with every found cause cured.",
+     _expected("achievable")),
+    ("unslow_ceiling_decode_tokens_per_second", _TOKENS, "The speed that the bandwidth of the memory allows.",
+     _ceiling),
+    ("unslow_budget_seconds", "seconds",
+     "Where the measured time of a token, of a token of a prompt or of a request goes.", _budget),
+)  # fmt: skip
+"""What is told of every subject: its name, unit and help, and the samples of one subject."""
+
+
+def subject_families(subjects: dict[str, SubjectReport]) -> Iterator[Family]:
+    """Every family that tells of subjects."""
+    for name, unit, words, samples in _OF_SUBJECTS:
+        every = [(key, sample) for key, one in subjects.items() for sample in samples(one)]
+        labelled = tuple(sample._replace(labels={"subject": key, **sample.labels}) for key, sample in every)
+        yield Family(name, words, labelled, "info" if samples is _info else "gauge", unit)
 
 
 TYPES: dict[Dialect, str] = {

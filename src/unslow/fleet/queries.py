@@ -103,8 +103,6 @@ def _quoted(one: re.Match[str]) -> str:
 
 
 MOST_SERIES = 100_000  # of one exporter: ten thousand machines with eight GPUs each fit
-_SHORTEST_S, _LONGEST_S = 60.0, 7 * 86400.0
-"""A window holds at least a few scrapes; a week of ten thousand machines is more than a Prometheus answers at once."""
 _LABEL = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -157,17 +155,6 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             own[what] = (name, *getattr(usual, what))
         return msgspec.structs.replace(usual, **own)
 
-    def checked(self) -> "Options":
-        """The same, where everything in it can be used; else UserError."""
-        if not _SHORTEST_S <= self.window_s <= _LONGEST_S:
-            raise UserError(f"a window of {self.window_s:g} s can't be judged", "take one from a minute to seven days")
-        if self.compare_s and self.compare_s < self.window_s:
-            hint = "take one longer ago than the window, or 0 for none"
-            raise UserError("the time to compare with lies within the window", hint)
-        self.matchers(engines=True)
-        self.labels()
-        return self
-
 
 SCOPE = (
     "cluster", "cluster_name", "k8s_cluster", "kubernetes_cluster", "region", "datacenter", "dc", "environment", "env",
@@ -179,7 +166,7 @@ class Query(NamedTuple):
     """One instant query, and what it is for."""
 
     name: str
-    of: str  # engine, gpu, host, pods or own; `all` for the one that counts
+    of: str  # engine, gpu, host, pods or own; `all` for the one that counts, `capacity` for curves
     promql: str
     why: str
 
@@ -286,9 +273,9 @@ def _before(options: Options, there: Collection[str]) -> str:
 
 def _in_pods(expression: str, options: Options, there: Collection[str], ago_s: float = 0.0) -> str:
     """Of all pods only those of engines; what kube-state-metrics tells under exported names among them."""
-    exported = _renamed(_renamed(expression, "pod", "exported_pod"), "namespace", "exported_namespace")
-    engines, labels = _anchors(options, there, ago_s), options.labels()
-    engines = f"({engines})"
+    found = filled(expression, options.matchers(), options.window_s, ago_s)
+    exported = _renamed(_renamed(found, "pod", "exported_pod"), "namespace", "exported_namespace")
+    engines, labels = f"({_anchors(options, there, ago_s)})", options.labels()
     for name, usual in ((labels.pod[0], "pod"), (labels.namespace[0], "namespace")):
         if name not in (usual, f"exported_{usual}"):
             engines = _renamed(engines, usual, name)
@@ -302,8 +289,8 @@ def _renamed(expression: str, label: str, name: str) -> str:
 def _pods(options: Options, there: Collection[str]) -> str:
     if "kube_state" not in there or not _engines(there):
         return ""
-    info = filled("last_over_time(kube_pod_info{}[W])", options.matchers(), options.window_s)
-    return f"group by (namespace, pod, node, host_ip, {', '.join(SCOPE)}) ({_in_pods(info, options, there)})"
+    info = _in_pods("last_over_time(kube_pod_info{}[W])", options, there)
+    return f"group by (namespace, pod, node, host_ip, {', '.join(SCOPE)}) ({info})"
 
 
 def _images(options: Options, there: Collection[str], ago_s: float | None = None) -> str:
@@ -311,10 +298,9 @@ def _images(options: Options, there: Collection[str], ago_s: float | None = None
         return ""
     terms = []
     if "kube_state" in there:
-        last = "last_over_time(kube_pod_container_info{}[W])"
-        info = filled(last, options.matchers(), options.window_s, ago_s or 0.0)
+        info = _in_pods("last_over_time(kube_pod_container_info{}[W])", options, there, ago_s or 0.0)
         by = ", ".join(("namespace", "pod", "container", "exported_container", "image", "image_spec", *SCOPE))
-        terms.append(marked(f"group by ({by}) ({_in_pods(info, options, there, ago_s or 0.0)})", "image"))
+        terms.append(marked(f"group by ({by}) ({info})", "image"))
     if ago_s and "unslow" in there:
         own = exporters()["unslow"].info
         terms.append(marked(filled(own, options.matchers(), options.window_s, ago_s), "unslow"))
@@ -324,13 +310,12 @@ def _images(options: Options, there: Collection[str], ago_s: float | None = None
 def _containers(options: Options, there: Collection[str]) -> str:
     if "cadvisor" not in there or not _engines(there):
         return ""
-    terms = []
-    for quantity, (fold, *texts) in exporters()["cadvisor"].readings.items():
-        for rank, text in enumerate(texts):
-            found = _in_pods(filled(text, options.matchers(), options.window_s), options, there)
-            by = ", ".join(("namespace", "pod", *SCOPE))
-            terms.append(marked(f"{fold} by ({by}) ({found})", f"cadvisor.{quantity}.{rank}"))
-    return any_of(terms)
+    by = ", ".join(("namespace", "pod", *SCOPE))
+    return any_of([
+        marked(f"{fold} by ({by}) ({_in_pods(text, options, there)})", f"cadvisor.{quantity}.{rank}")
+        for quantity, (fold, *texts) in exporters()["cadvisor"].readings.items()
+        for rank, text in enumerate(texts)
+    ])  # fmt: skip
 
 
 # Readings of all exporters are asked for together, a few in one query, joined by `or`. Each is marked with a label

@@ -7,6 +7,7 @@ from sys import intern
 from typing import NamedTuple, Protocol, TypeVar
 
 from unslow.catalog.prometheus import exporters, exporters_of
+from unslow.facts.errors import UserError
 from unslow.fleet.discovery import (
     Asking,
     Engine,
@@ -25,7 +26,7 @@ from unslow.fleet.discovery import (
 )
 from unslow.fleet.member import OwnDiagnosis
 from unslow.fleet.prometheus.answers import Answered
-from unslow.fleet.queries import MARK, PACKS, SCOPE, Labels, Options, Part, parts, source_of
+from unslow.fleet.queries import MARK, SCOPE, Labels, Options, Part, parts, source_of
 
 _RANKS = 16
 """More expressions for the same than any reading has; an order is the place of the voice times this, and the rank."""
@@ -85,9 +86,13 @@ class Past:
 
 
 def read_targets(asking: Asking) -> dict[str, Target]:
-    """Every label set of a target that serves a runtime's series."""
+    """Every label set of a target that serves a runtime's series; UserError where there is no answer."""
     targets: dict[str, Target] = {}
-    for labels, value in asking.must("targets").series:
+    answered = asking.answer("targets")
+    if answered.failure:
+        hint = answered.hint or "narrow it: --match"
+        raise UserError(f"Prometheus does not say which engines it has: {answered.failure}", hint)
+    for labels, value in answered.series:
         name, _, what = labels.pop(MARK, "").partition(".")
         exporter = exporters().get(name)
         if exporter is None or any(label in labels for label in exporter.not_with):
@@ -109,9 +114,8 @@ def read_engines(asking: Asking, options: Options) -> tuple[list[Engine], list[P
     engines, places = engines_of(read_targets(asking), options.labels())
     known: dict[str, tuple[Engine, int] | None] = {**places}
     told = parts("engine", options.window_s)
-    for name, of, *_ in PACKS:
-        if of == "engine":
-            fold(asking.answer(name), told, known)
+    for answered in asking.answers("engine"):
+        fold(answered, told, known)
     fold(asking.answer("up"), {"": Part("up", "", 0, "up, mean of the window")}, known)
     marks = {"starts": Part("starts", "", 0, "process_start_time_seconds")}
     for name, one in exporters_of("engine").items():
@@ -163,15 +167,14 @@ def read_gpus(asking: Asking, options: Options) -> list[Gpu]:
         name = labels.pop(MARK, "")
         if name not in exporters():
             continue
-        gpu = gpus.setdefault(_gpu_key(labels, name, joined), _gpu(labels, name, joined))
+        gpu = gpus.setdefault(_gpu_key(labels, name, joined), Gpu(labels, exporters()[name], joined))
         if quantity := exporters()[name].info_is:
             told_before = gpu.raw[quantity][1] if quantity in gpu.raw else value
             source = source_of(exporters()[name].info, options.window_s)
             gpu.raw[quantity] = (0, max(told_before, value), source)
     told = parts("gpu", options.window_s)
-    for name, of, *_ in PACKS:
-        if of == "gpu":
-            fold(asking.answer(name), told, known, find)
+    for answered in asking.answers("gpu"):
+        fold(answered, told, known, find)
     return list(gpus.values())
 
 
@@ -182,16 +185,6 @@ def _gpu_key(labels: Mapping[str, str], exporter: str, joined: Labels) -> tuple[
     part, pod = first_of(labels, told.get("part", ())), first_of(labels, joined.gpu)
     scope = "/".join(labels.get(name, "") for name in SCOPE)
     return exporter, which, part, labels.get("instance", ""), first_of(labels, joined.namespace), pod, scope
-
-
-def _gpu(labels: Mapping[str, str], exporter: str, joined: Labels) -> Gpu:
-    one = exporters()[exporter]
-    gpu = Gpu(labels, one.vendor, joined)
-    told = {what: plain(first_of(labels, names)) for what, names in one.labels.items()}
-    gpu.index = int(told["index"]) if told["index"].isdecimal() and len(told["index"]) < 6 else -1  # noqa: PLR2004
-    gpu.name, gpu.identity, gpu.driver = told["name"], told["identity"], told.get("driver", "")
-    gpu.part = told.get("part", "")
-    return gpu
 
 
 def read_hosts(asking: Asking, options: Options) -> list[Host]:
@@ -212,9 +205,8 @@ def read_hosts(asking: Asking, options: Options) -> list[Host]:
         host, _ = find({name: value for name, value in labels.items() if name not in _UNAME}, told["node.cpus.0"])
         if nodename and nodename not in host.names:
             host.names.insert(0, plain(nodename))
-    for name, of, *_ in PACKS:
-        if of == "host":
-            fold(asking.answer(name), told, known, find)
+    for answered in asking.answers("host"):
+        fold(answered, told, known, find)
     return list(hosts.values())
 
 
@@ -253,8 +245,8 @@ def read_subjects(asking: Asking, options: Options) -> list[Subject]:
     told, of_exporter = parts("own", options.window_s), defaultdict[SubjectKey, list[Subject]](list)
     for (instance, scope, _), subject in found.items():
         of_exporter[instance, scope, ""].append(subject)
-    for name, of, *_ in PACKS:
-        for labels, value in asking.answer(name).series if of == "own" else ():
+    for answered in asking.answers("own"):
+        for labels, value in answered.series:
             part = told.get(labels.pop(MARK, ""))
             if part and "subject" in labels:
                 _take(found.get(subject_key(labels)), labels, part.quantity, value)

@@ -117,9 +117,8 @@ def _dialect(form: str | None, output: str | None) -> Dialect:
     """As asked; else what the node exporter reads where a file is written."""
     if form not in (None, "openmetrics", "text"):
         raise UserError(f"there is no format {form!r}", "try openmetrics or text")
-    if form is None:
-        return "text" if output and output != "-" else "openmetrics"
-    return "text" if form == "text" else "openmetrics"
+    to_file = form is None and output and output != "-"
+    return "text" if form == "text" or to_file else "openmetrics"
 
 
 Place = tuple[str, int, str]
@@ -243,16 +242,12 @@ class WatchedServer:
     def _run(self) -> None:
         try:
             while not self._stopping.is_set():
-                self.ask()
+                self.watched.ask()
                 if self.watched.rates.is_half_seen and not self._stopping.wait(SOON_S):
-                    self.ask()
+                    self.watched.ask()
                 self._stopping.wait(self._every_s)
         except Exception as error:  # noqa: BLE001 (a bug must reach whoever judges: the look then fails, and says so)
             self.failure = error
-
-    def ask(self) -> None:
-        """One look at its work."""
-        self.watched.ask()
 
     def case(self) -> Case:
         """The server with what was seen of its work: over the last minute, else the last time that there was any."""
@@ -318,7 +313,8 @@ class Looker:
         self._said = ""
         self._stopping = Event()
         self._thread = Thread(target=self._run, name="unslow exporter looks", daemon=True)
-        self._standing = Standing()
+        self.standing = Standing()
+        """What is known now."""
         self._good_at: float | None = None
 
     def start(self) -> None:
@@ -349,11 +345,11 @@ class Looker:
                 self.look()
         except Exception as error:  # noqa: BLE001 (it must go on: what is wrong now may be right at the next look)
             seconds = self._system.clock() - start_s
-            report, state = self._standing
+            report, state = self.standing
             is_stale = self._good_at is None or self._system.clock() - self._good_at > self.stale_s
             answers, failures = self._answering(), state.failures + 1
             state = state._replace(success=False, duration_s=seconds, failures=failures, answers=answers)
-            self._standing = Standing(None if is_stale else report, state)
+            self.standing = Standing(None if is_stale else report, state)
             # Once for each reason, on standard error
             told = isinstance(error, UserError | LookError)
             words = str(error) if told else "".join(traceback.format_exception(error))
@@ -417,8 +413,8 @@ class Looker:
         now_s, now = self._system.clock(), datetime.fromisoformat(self._system.now()).timestamp()
         self._good_at = now_s
         self._judged = posts = {key: self._posts[one.number] for key, one in keyed(report.subjects).items()}
-        self._standing = Standing(report, LookState(
-            success=True, at_s=now, duration_s=now_s - start_s, failures=self._standing.state.failures,
+        self.standing = Standing(report, LookState(
+            success=True, at_s=now, duration_s=now_s - start_s, failures=self.standing.state.failures,
             seen_s=tuple((key, now - (now_s - p.seen_at_s)) for key, p in posts.items() if p.seen_at_s is not None),
             answers=self._answering(), left_out=self._left_out,
         ))  # fmt: skip
@@ -431,10 +427,6 @@ class Looker:
     def stale_s(self) -> float:
         """After how long what was known is known no more."""
         return max(STALE_S, STALE_LOOKS * self._request.every_s)
-
-    def standing(self) -> Standing:
-        """What is known now; asks nobody."""
-        return self._standing
 
     def is_well(self) -> bool:
         """Whether looking goes on, well or not."""
@@ -451,7 +443,7 @@ class Looker:
             say(f"watching what it does for others, for {watch_s:.0f} s", 0.3)
             self._stopping.wait(watch_s)
         self.judge(start_s)
-        return self._standing
+        return self.standing
 
 
 def _tell(words: str) -> None:

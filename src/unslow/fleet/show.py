@@ -109,27 +109,15 @@ def given_words(report: FleetReport) -> str:
     if not count:
         return ""
     gpus = f" on {report.gpus:,} GPU{'s' if report.gpus > 1 else ''}" if report.gpus else ""
-    parts = [f"{_rate(report, count, gpus)}{_idle(report)}."]
-    if report.lost.because:
-        parts.append(f"What {report.lost.because}.")
-    return " ".join(parts)
-
-
-def _rate(report: FleetReport, count: int, gpus: str) -> str:
-    """What they give together; that nobody tells it is not that they give nothing."""
     they, verb = ("They", "give") if count > 1 else ("It", "gives")
-    if report.tokens_per_s is None:
-        return f"How many tokens {they.lower()} {verb}{gpus} is not known"
-    return f"{they} {verb} {tokens_words(report.tokens_per_s) if report.tokens_per_s else 'no'} tok/s{gpus}"
-
-
-def _idle(report: FleetReport) -> str:
-    """How much of the GPUs' time nobody asks anything of them, where that is worth a word."""
+    words = f"{they} {verb} {tokens_words(report.tokens_per_s) if report.tokens_per_s else 'no'} tok/s{gpus}"
+    if report.tokens_per_s is None:  # that nobody tells it is not that they give nothing
+        words = f"How many tokens {they.lower()} {verb}{gpus} is not known"
     hours, whole = report.lost.idle_gpu_hours or 0.0, (report.gpus or 0) * report.window_s / 3600
-    if not whole or hours < _HARDLY_IDLE * whole:
-        return ""
-    day = gpu_hours_a_day(hours, report.window_s)
-    return f", idle for {min(1.0, hours / whole):.0%} of the time ({day} GPU-hours a day)"
+    if whole and hours >= _HARDLY_IDLE * whole:
+        day = gpu_hours_a_day(hours, report.window_s)
+        words += f", idle for {min(1.0, hours / whole):.0%} of the time ({day} GPU-hours a day)"
+    return f"{words}. What {report.lost.because}." if report.lost.because else f"{words}."
 
 
 def beside_peers(report: FleetReport) -> dict[str, str]:
@@ -137,25 +125,22 @@ def beside_peers(report: FleetReport) -> dict[str, str]:
     return {one.key: one.summary for group in report.peers for one in group.odd}
 
 
-def other_odd(report: FleetReport) -> list[tuple[PeerGroup, Odd]]:
-    """Those that are slower than their peers and not among the instances that are shown, where it is said already."""
-    shown = {one.key for one in report.instances}
-    return [(group, one) for group in report.peers for one in group.odd if one.key not in shown]
+def other_odd(report: FleetReport, *, everything: bool) -> tuple[list[tuple[PeerGroup, Odd]], str, str]:
+    """Those that are slower than their peers and not among the shown instances, how to call them, and of how many."""
+    named = {one.key for one in report.instances}
+    odd = [(group, one) for group in report.peers for one in group.odd if one.key not in named]
+    shown = odd if everything else odd[:MOST_ODD]
+    more = f" ({len(shown)} of {len(odd):,})" if len(odd) > len(shown) else ""
+    return shown, "Also slower than their peers" if named else "Slower than their peers", more
 
 
 def names_words(one: Instance) -> str:
     """What it runs, on what."""
     version = f" {one.version}" if one.version else ""
-    devices = devices_words(one)
+    device = one.devices[0] if one.devices else ""
+    alike = one.devices.count(device)
+    devices = f"{alike} x {device}" if alike > 1 else device
     return " · ".join(part for part in (f"{one.runtime}{version}", one.model, devices) if part)
-
-
-def devices_words(one: Instance) -> str:
-    """Its first device, with how many there are."""
-    if not one.devices:
-        return ""
-    alike = one.devices.count(one.devices[0])
-    return f"{alike} x {one.devices[0]}" if alike > 1 else one.devices[0]
 
 
 def cause_words(one: Instance) -> str:
@@ -222,47 +207,39 @@ def _markdown_causes(report: FleetReport, *, everything: bool) -> Iterator[str]:
     yield ""
 
 
-def _instances(report: FleetReport, slow: int) -> Iterator[str]:
+def _markdown_instances(report: FleetReport, slow: int) -> Iterator[str]:
     if not report.instances:
         return
     shown = len(report.instances)
     yield from (f"**What loses most**{f' ({shown} of {slow:,})' if shown < slow else ''}", "")
     beside = beside_peers(report)
     for number, one in enumerate(report.instances, 1):
-        yield from _markdown_instance(number, one, report.window_s, beside.get(one.key, ""))
+        failed = ", **failed**" if one.verdict == "failed" else ""
+        words = f"({escaped(names_words(one))}): {speed_words(one, report.window_s)}"
+        yield f"{number}. **{escaped(one.key)}**{failed} {words}"
+        yield f"   - {prose(cause_words(one))}"
+        if one.key in beside:
+            yield f"   - {prose(beside[one.key])}"
+        why, command = fix_words(one)
+        code = f"`{command}`" if command else ""
+        if why or command:
+            yield f"   - First: {prose(why)}{f' ({code})' if code and why else code}"
     yield ""
 
 
-def _markdown_instance(number: int, one: Instance, window_s: float, beside: str) -> Iterator[str]:
-    failed = ", **failed**" if one.verdict == "failed" else ""
-    yield f"{number}. **{escaped(one.key)}**{failed} ({escaped(names_words(one))}): {speed_words(one, window_s)}"
-    yield f"   - {prose(cause_words(one))}"
-    if beside:
-        yield f"   - {prose(beside)}"
-    why, command = fix_words(one)
-    if why or command:
-        yield f"   - First: {prose(why)}{f' (`{command}`)' if command and why else f'`{command}`' if command else ''}"
-
-
-def _markdown_odd(report: FleetReport, *, everything: bool) -> Iterator[str]:
-    odd = other_odd(report)
-    if not odd:
-        return
-    shown = odd if everything else odd[:MOST_ODD]
-    more = f" ({len(shown)} of {len(odd):,})" if len(odd) > len(shown) else ""
-    yield from (f"**{'Also slower' if report.instances else 'Slower'} than their peers**{more}", "")
-    for group, one in shown:
-        yield f"- **{escaped(one.key)}** ({escaped(group.model)} on {escaped(group.devices)}): {prose(one.summary)}"
-    yield ""
-
-
-def _rest(report: FleetReport) -> Iterator[str]:
+def _markdown_rest(report: FleetReport, *, everything: bool) -> Iterator[str]:
+    odd, title, more = other_odd(report, everything=everything)
+    if odd:
+        yield from (f"**{title}**{more}", "")
+        for group, one in odd:
+            yield f"- **{escaped(one.key)}** ({escaped(group.model)} on {escaped(group.devices)}): {prose(one.summary)}"
+        yield ""
     if report.untold:
         yield from ("**Why some could not be judged**", "")
         yield from (f"- {count:,}: {prose(why)}" for why, count in list(report.untold.items())[:MOST_UNTOLD])
         yield ""
-    for one in statement_lines(report, urgent=False):
-        yield f"- {prose(one.text)}{escaped(concerned_words(one))}{f'; {prose(one.hint)}' if one.hint else ''}"
+    for said in statement_lines(report, urgent=False):
+        yield f"- {prose(said.text)}{escaped(concerned_words(said))}{f'; {prose(said.hint)}' if said.hint else ''}"
 
 
 def _cell(text: str) -> str:
@@ -277,10 +254,10 @@ def metrics_of(report: FleetReport) -> str:
 
     All are gauges, so that readers of the older text format, such as the textfile collector, take it as well.
     """
-    return families_text([*_whole(report), *_by_cause(report)], "openmetrics").rstrip("\n")
+    return families_text([*_families(report), *_families_by_cause(report)], "openmetrics").rstrip("\n")
 
 
-def _whole(report: FleetReport) -> list[Family]:
+def _families(report: FleetReport) -> list[Family]:
     version = (Sample(1, {"version": label_value(report.unslow_version)}),)
     verdicts = tuple(Sample(count, {"verdict": name}) for name, count in report.verdicts.items())
     lost, odd = report.lost, sum(len(group.odd) for group in report.peers)
@@ -305,7 +282,7 @@ def _seconds(hours: float | None) -> float | None:
     return None if hours is None else hours * _HOUR_S
 
 
-def _by_cause(report: FleetReport) -> list[Family]:
+def _families_by_cause(report: FleetReport) -> list[Family]:
     causes = [({"cause": label_value(one.cause)}, one) for one in report.causes]
     return [
         Family(
@@ -331,16 +308,14 @@ _CAUSES = (
 )  # fmt: skip
 
 
-def _slow(report: FleetReport) -> int:
-    return report.verdicts.get("slow", 0) + report.verdicts.get("failed", 0)
-
-
 def _parts(
     whole: FleetReport, width: int, *, everything: bool = False, top: int = MOST_INSTANCES
 ) -> Iterator[RenderableType]:
     """`top` is how many instances are shown, `everything` shows all that are slow."""
-    report, slow = shown_part(whole, top, everything=everything), _slow(whole)
-    yield from _urgent(report)
+    report = shown_part(whole, top, everything=everything)
+    slow = whole.verdicts.get("slow", 0) + whole.verdicts.get("failed", 0)
+    urgent = [_statement(Text("!", style="bold yellow"), one) for one in statement_lines(report, urgent=True)]
+    yield from (*urgent, "") if urgent else ()
     normal, open_ones = report.verdicts.get("normal", 0), report.verdicts.get("cannot_tell", 0) - report.idle
     untold = " IDLE " if report.idle and open_ones <= 0 else " CAN'T TELL "
     sure = normal > max(0, open_ones)  # a fleet of which most can't be told is not called normal
@@ -363,19 +338,17 @@ def _parts(
         yield from ("", Text("Why some could not be judged", style="bold"))
         for because, count in list(report.untold.items())[:MOST_UNTOLD]:
             yield indented(f"{count:,}: {because}")
-    yield from _others(report)
+    others = statement_lines(report, urgent=False)
+    if others:
+        yield from ("", Text("What would tell more" if any(one.hint for one in others) else "Also", style="bold"))
+    yield from (_statement(Text("  –"), one) for one in others)
     if command := next_command(report):
         yield from ("", Text("To see one whole", style="bold"))
         yield command_text(command)
 
 
-def _urgent(report: FleetReport) -> Iterator[RenderableType]:
-    urgent = statement_lines(report, urgent=True)
-    for one in urgent:
-        said = [Text(f"{one.text}{concerned_words(one)}"), *([Text(one.hint, style="dim")] if one.hint else [])]
-        yield hung(Text("!", style="bold yellow"), *said)
-    if urgent:
-        yield ""
+def _statement(mark: Text, one: Statement) -> RenderableType:
+    return hung(mark, Text(f"{one.text}{concerned_words(one)}"), *([Text(one.hint, style="dim")] if one.hint else []))
 
 
 def _causes(report: FleetReport, width: int, *, everything: bool) -> RenderableType:
@@ -411,15 +384,11 @@ def _instance(number: int, one: Instance, window_s: float, beside: str) -> Itera
 
 
 def _odd(report: FleetReport, *, everything: bool) -> Iterator[RenderableType]:
-    odd = other_odd(report)
-    if not odd:
-        return
-    shown = odd if everything else odd[:MOST_ODD]
-    more = f" ({len(shown)} of {len(odd):,})" if len(odd) > len(shown) else ""
-    also = "Also slower" if report.instances else "Slower"
-    yield from ("", Text(f"{also} than their peers: same runtime, model and devices{more}", style="bold"))
+    odd, title, more = other_odd(report, everything=everything)
+    if odd:
+        yield from ("", Text(f"{title}: same runtime, model and devices{more}", style="bold"))
     last = None
-    for group, one in shown:
+    for group, one in odd:
         if group is not last:
             kind = (group.runtime, group.model, group.devices or "devices not known")
             yield dim(f"{' · '.join(kind)}, {group.judged:,} compared")
@@ -427,19 +396,11 @@ def _odd(report: FleetReport, *, everything: bool) -> Iterator[RenderableType]:
         yield Padding(Text(one.key, style="bold").append(f"  {one.summary}", style="not bold"), (0, 0, 0, 4))
 
 
-def _others(report: FleetReport) -> Iterator[RenderableType]:
-    others = statement_lines(report, urgent=False)
-    if others:
-        yield from ("", Text("What would tell more" if any(one.hint for one in others) else "Also", style="bold"))
-    for one in others:
-        said = [Text(f"{one.text}{concerned_words(one)}"), *([Text(one.hint, style="dim")] if one.hint else [])]
-        yield hung(Text("  –"), *said)
-
-
 def _markdown(report: FleetReport, *, everything: bool = False, top: int = MOST_INSTANCES) -> str:
     part = shown_part(report, top, everything=everything)
-    lines = [*_markdown_head(part), *_markdown_causes(part, everything=everything), *_instances(part, _slow(report))]
-    lines += [*_markdown_odd(part, everything=everything), *_rest(part)]
+    slow = report.verdicts.get("slow", 0) + report.verdicts.get("failed", 0)
+    lines = [*_markdown_head(part), *_markdown_causes(part, everything=everything), *_markdown_instances(part, slow)]
+    lines += _markdown_rest(part, everything=everything)
     return "\n".join(lines).rstrip() + f"\n\n<sub>Written by unslow {escaped(part.unslow_version)}.</sub>\n"
 
 

@@ -83,13 +83,8 @@ _REASONS = {"thermal_throttled": "sw_thermal_slowdown", "power_throttled": "sw_p
 
 def gpus_of(member: Member) -> tuple[MemberGpu, ...]:
     """Those that the engine can be on: one with next to nothing in its memory beside a full one belongs to nobody."""
-    held = [gpu for gpu in member.gpus if _used(gpu) is None or (_used(gpu) or 0.0) >= HOLDS_NOTHING]
-    return tuple(held) or member.gpus
-
-
-def _used(gpu: MemberGpu) -> float | None:
-    found = gpu.readings.get("vram_used_max_bytes")
-    return found.value if found else None
+    used = ((gpu, gpu.readings.get("vram_used_max_bytes")) for gpu in member.gpus)
+    return tuple(gpu for gpu, found in used if found is None or found.value >= HOLDS_NOTHING) or member.gpus
 
 
 def machine_gpus(member: Member) -> Fact[tuple[Gpu, ...]]:

@@ -79,7 +79,9 @@ def _facts(known: WellKnown, shape: HfShape, parts: list[Part], quant: str, how:
     table, output, experts = (
         sum(part.bytes for part in parts if part.role is role) for role in (Role.EMBEDDING, Role.OUTPUT, Role.EXPERTS)
     )
-    heads, key, value = _cached(shape)
+    heads, key, value = shape.kv_heads, shape.key_length, shape.value_length
+    if shape.kv_rank:  # a latent, which all heads share
+        heads, key, value = 1, shape.kv_rank + shape.rope_length, 0
     numbers: dict[str, Any] = {
         "architecture": known.architecture, "quant": quant, "parameters": known.parameters, "layers": shape.layers,
         "width": shape.width, "vocabulary": shape.vocabulary, "context_trained": known.shape.context_trained,
@@ -90,13 +92,6 @@ def _facts(known: WellKnown, shape: HfShape, parts: list[Part], quant: str, how:
         numbers |= {"weights_bytes": total_bytes(parts), "token_table_bytes": table, "output_bytes": output or table}
         numbers |= {"expert_bytes": experts} if experts else {}
     return {name: estimated(number, source) for name, number in numbers.items()}
-
-
-def _cached(shape: HfShape) -> tuple[int, int, int]:
-    """Heads of keys and values, and the lengths of both, in a layer; of a latent, which all heads share, one."""
-    if shape.kv_rank:
-        return 1, shape.kv_rank + shape.rope_length, 0
-    return shape.kv_heads, shape.key_length, shape.value_length
 
 
 def _source(known: WellKnown, quant: str, how: str) -> str:
@@ -118,6 +113,10 @@ def traffic_of(member: Member, engine: Readings) -> Fact[Traffic]:
         return engine.missing("running")
     speed, among = speed_of_each(engine), requests_at_once(engine)
     each = speed if among is not None else not_found("how many requests shared its steps while it worked is not told")
+    prompts, share = engine.fact("prompt_tokens_per_s"), share_at_work(engine)
+    if share is not None and "prompt_tokens_per_s" in engine:  # answers wait for prompts only while there are any
+        while_at_work = engine.value("prompt_tokens_per_s") / share
+        prompts = engine.worked_out(while_at_work, "prompt_tokens_per_s", "token_gap_s")
     known = Traffic(
         seconds=member.window_s,
         looks=max(1, round(engine.value("samples", member.window_s / USUAL_INTERVAL_S))),
@@ -125,7 +124,7 @@ def traffic_of(member: Member, engine: Readings) -> Fact[Traffic]:
         waiting=engine.value("waiting"),
         counts_waiting="waiting" in engine,
         tokens_per_s=engine.fact("generated_tokens_per_s"),
-        prompt_tokens_per_s=_prompts_while_at_work(engine, among),
+        prompt_tokens_per_s=prompts,
         preemptions=engine.whole("preemptions"),
         cache_used=engine.share("cache_used"),  # the mean: its peak need not be when requests waited
         each_tokens_per_s=each,
@@ -173,14 +172,6 @@ def _answering(engine: Readings) -> float:
 def _running(engine: Readings) -> float:
     """The mean; scrapes may miss every one of a few short answers, so no fewer than generated."""
     return max(engine.value("running"), _answering(engine))
-
-
-def _prompts_while_at_work(engine: Readings, among: float | None) -> Fact[float]:
-    """Answers wait for prompts only while there are any: what was read in the window was read in the working part."""
-    share = share_at_work(engine) if among is not None else None
-    if share is None or "prompt_tokens_per_s" not in engine:
-        return engine.fact("prompt_tokens_per_s")
-    return engine.worked_out(engine.value("prompt_tokens_per_s") / share, "prompt_tokens_per_s", "token_gap_s")
 
 
 SLOWER = 1.2
@@ -261,21 +252,17 @@ def _told_of_runtime(member: Member, engine: Readings) -> dict[str, Any]:
 
 def _run(member: Member, engine: Readings) -> Run:
     whole, host = engine.fact("request_s"), host_readings(member)
+    depth = engine.missing("prompt_tokens")
+    if "prompt_tokens" in engine:  # on average tokens come behind the prompt and half of the answer
+        middle = engine.value("prompt_tokens") + engine.value("answer_tokens") / 2
+        depth = engine.worked_out(round(middle), "prompt_tokens", "answer_tokens")
     return Run(
         time_to_first_token_s=engine.fact("first_token_s"),
         queue_s=engine.fact("queue_s"),
         request_s=reported((whole.value,), whole.source) if isinstance(whole, Known) else whole,
-        depth_tokens=_depth(engine),
+        depth_tokens=depth,
         cpu_throttled_fraction=host.share("cpu_throttled"),
         gpus=gpus_under_load(member),
         earlier=earlier_of(member, engine),
         traffic=traffic_of(member, engine),
     )
-
-
-def _depth(engine: Readings) -> Fact[int]:
-    """How far into the context tokens came on average: behind the prompt and half of the answer."""
-    if "prompt_tokens" not in engine:
-        return engine.missing("prompt_tokens")
-    half = engine.value("answer_tokens") / 2
-    return engine.worked_out(round(engine.value("prompt_tokens") + half), "prompt_tokens", "answer_tokens")

@@ -4,12 +4,13 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, TypeVar
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from unslow.fleet.differences import Facts, Usual, comparable, differences, is_off, summary_of, usual_facts
+from unslow.fleet.differences import comparable, differences, is_off, summary_of, usual_facts
 from unslow.fleet.losses import UNEXPLAINED
-from unslow.fleet.report import CauseCount, FleetReport, Head, Instance, Judged, Loss, Odd, PeerGroup
+from unslow.fleet.report import CauseCount, FleetReport, Instance, Judged, Loss, Odd, PeerGroup
 from unslow.think.case.prediction import DECODE
 from unslow.think.causes import all_causes
 from unslow.think.report import Range, Verdict
@@ -57,14 +58,12 @@ def untold(instances: Iterable[Instance]) -> dict[str, int]:
         if one.verdict == "cannot_tell" and not is_idle(one):
             reason = one.lost.because or one.summary
             alike.setdefault(reason.partition(": ")[0], Counter())[reason] += 1
-    counts = sorted(((_said(head, whole), whole.total()) for head, whole in alike.items()), key=lambda c: (-c[1], c[0]))
-    return dict(counts[:MOST_REASONS])
-
-
-def _said(head: str, whole: Counter[str]) -> str:
-    """A reason as the instances have it; of several that only end otherwise the commonest stands for all."""
-    most = min(whole, key=lambda reason: (-whole[reason], reason))
-    return most if len(whole) == 1 else f"{head}, such as {most.partition(': ')[2]}"
+    counts = []
+    for head, whole in alike.items():
+        commonest = min(whole, key=lambda reason: (-whole[reason], reason))
+        words = commonest if len(whole) == 1 else f"{head}, such as {commonest.partition(': ')[2]}"
+        counts.append((words, whole.total()))
+    return dict(sorted(counts, key=lambda count: (-count[1], count[0]))[:MOST_REASONS])
 
 
 def sum_of_known(amounts: Iterable[Amount | None]) -> Amount | None:
@@ -88,8 +87,7 @@ def cause_counts(instances: Sequence[Instance]) -> tuple[CauseCount, ...]:
 
 def _causes_of(one: Instance) -> dict[str, None]:
     """Its causes, each once: what was found, what its own exporter names, what nothing explains."""
-    found = dict.fromkeys((f.cause for f in one.findings), None)
-    return found | dict.fromkeys((*one.by_itself, *one.lost_by), None)
+    return dict.fromkeys((*(finding.cause for finding in one.findings), *one.by_itself, *one.lost_by))
 
 
 def _count(cause: str, those: list[Instance]) -> CauseCount:
@@ -254,7 +252,10 @@ def _group(kind: tuple[str, str, str], members: list[Judged], window_s: float) -
     instances = [one.instance for one in members]
     seen = paces(instances, window_s) if devices else None
     low, mid, high = (float(speed) for speed in np.quantile(seen.speeds, [0.1, 0.5, 0.9])) if seen else (0.0,) * 3
-    enough = sum(1 for one in instances if is_comparable(one, window_s))
+    enough, needed = sum(1 for one in instances if is_comparable(one, window_s)), LEAST_PEERS + 1
+    because = f"{enough} of them answered enough in the window to compare, and it takes {needed}"
+    if enough >= needed:
+        because = "their loads are too different to compare them, and nothing predicts what each should give"
     return PeerGroup(
         runtime=runtime,
         model=model,
@@ -263,15 +264,8 @@ def _group(kind: tuple[str, str, str], members: list[Judged], window_s: float) -
         judged=len(seen.places) if seen else enough,
         speed=Range(low=low, mid=mid, high=high) if seen else None,
         odd=_odd_ones(members, seen) if seen else (),
-        because="" if seen else _why_not(enough) if devices else UNKNOWN_DEVICES,
+        because="" if seen else because if devices else UNKNOWN_DEVICES,
     )
-
-
-def _why_not(enough: int) -> str:
-    needed = LEAST_PEERS + 1
-    if enough >= needed:
-        return "their loads are too different to compare them, and nothing predicts what each should give"
-    return f"{enough} of them answered enough in the window to compare, and it takes {needed}"
 
 
 def _odd_ones(members: list[Judged], seen: Paces) -> tuple[Odd, ...]:
@@ -280,31 +274,24 @@ def _odd_ones(members: list[Judged], seen: Paces) -> tuple[Odd, ...]:
         return ()
     usual = usual_facts([members[seen.places[n]].facts for n in seen.usual])
     facts = {n: comparable(members[seen.places[n]].facts) for n in slower}
-    shared = Counter(path for one in facts.values() for path, what in usual.items() if is_off(path, one, what))
-    return tuple(_odd(members[seen.places[n]].instance, n, facts[n], seen, usual, shared) for n in slower)
+    values = [(path, value) for one in facts.values() for path, (_, value) in one.items() if path in usual]
+    shared, odd = Counter(path for path, value in values if is_off(path, value, usual[path])), []
+    for n in slower:
+        one, reached = members[seen.places[n]].instance, float(seen.reached[n])
+        found = tuple(differences(one, facts[n], usual, shared))
+        said = summary_of(reached, len(seen.usual), found)
+        odd.append(Odd(key=one.key, reached=reached, differences=found, summary=said))
+    return tuple(odd)
 
 
-def _odd(one: Instance, number: int, facts: Facts, seen: Paces, usual: dict[str, Usual], shared: Counter[str]) -> Odd:
-    found = tuple(differences(one, facts, usual, shared))
-    reached = float(seen.reached[number])
-    return Odd(key=one.key, reached=reached, differences=found, summary=summary_of(reached, len(seen.usual), found))
-
-
-def fleet_of(judged: Sequence[Judged], head: Head) -> FleetReport:
-    """The report on all instances; each keeps the verdict that it has by itself."""
+def fleet_of(judged: Sequence[Judged], head: FleetReport) -> FleetReport:
+    """The report that only says how it came about, with all instances; each keeps the verdict that it has by itself."""
     instances = ranked([one.instance for one in judged])
     counts: dict[str, int] = dict.fromkeys(WORST_FIRST, 0)
     for one in instances:
         counts[one.verdict] += 1
-    return FleetReport(
-        unslow_version=head.unslow_version,
-        prometheus=head.prometheus,
-        taken_at=head.taken_at,
-        window_s=head.window_s,
-        queries=head.queries,
-        seconds=head.seconds,
-        complete=head.complete,
-        statements=head.statements,
+    return msgspec.structs.replace(
+        head,
         verdicts=counts,
         tokens_per_s=sum_of_known(0.0 if is_idle(one) else one.tokens_per_s for one in instances),
         lost=sums(instances),

@@ -16,20 +16,21 @@ from unslow.fleet.capacity.limits import (
 )
 
 LINE = [At(n, 0.9 * (0.01 + 0.001 * n), 0.01 + 0.001 * n, 1.1 * (0.01 + 0.001 * n), 20) for n in (1.0, 4.0, 8.0, 16.0)]
+CURVE = beyond(LINE)
 
 
 def test_the_most_requests_at_a_goal_and_the_interval_of_slow_and_fast_moments():
-    limit = by_seconds(beyond(LINE), 0.02, SPEED)
+    limit = by_seconds(CURVE.seconds, 0.02, SPEED, CURVE.farthest)
     assert limit.what == SPEED
     assert (limit.low, limit.mid, limit.high) == pytest.approx((8.18, 10.0, 12.22), abs=0.05)
 
 
 def test_a_goal_that_even_one_request_misses_is_served_for_nobody():
-    assert by_seconds(beyond(LINE), 0.005, SPEED).mid == 0.0
+    assert by_seconds(CURVE.seconds, 0.005, SPEED, CURVE.farthest).mid == 0.0
 
 
 def test_a_goal_that_nothing_seen_reaches_says_so():
-    limit = by_seconds(beyond(LINE), 10.0, SPEED)
+    limit = by_seconds(CURVE.seconds, 10.0, SPEED, CURVE.farthest)
     assert (limit.what, limit.mid) == (UNSEEN, 64.0)
 
 

@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from unslow.commands.fleet import FleetRequest
 from unslow.facts.errors import UserError
-from unslow.fleet.prometheus.connection import Access, access_of, with_environment
+from unslow.fleet.command import asked_access
+from unslow.fleet.prometheus.connection import Access, with_environment
 
 
 @pytest.mark.parametrize(
@@ -71,12 +73,16 @@ def test_the_environment_fills_in_what_was_not_given():
     assert (nothing.password, nothing.bearer) == ("", "")
 
 
+def access_asked(environment: dict[str, str] | None = None, **flags: object) -> Access:
+    return asked_access(FleetRequest.from_flags(flags), environment or {})
+
+
 def test_a_command_line_names_files(tmp_path: Path):
     (tmp_path / "secret").write_text("hunter22\n")
     named = str(tmp_path / "secret")
-    assert access_of("http://joe@p", password_file=named, environment={}).password == "hunter22"
-    assert access_of("http://p", bearer_file=named, environment={}).bearer == "hunter22"
-    access = access_of("http://p", headers=("X-Scope-OrgID: team-a",), environment={"UNSLOW_PROMETHEUS_TOKEN": "t"})
+    assert access_asked(prometheus="http://joe@p", password_file=named).password == "hunter22"
+    assert access_asked(prometheus="http://p", token_file=named).bearer == "hunter22"
+    access = access_asked({"UNSLOW_PROMETHEUS_TOKEN": "t"}, prometheus="http://p", header=["X-Scope-OrgID: team-a"])
     assert (access.headers, access.bearer) == ((("X-Scope-OrgID", "team-a"),), "t")
 
 
@@ -85,9 +91,9 @@ def test_files_and_headers_that_are_none(tmp_path: Path):
     (tmp_path / "bytes").write_bytes(b"\xff\xfe")
     for name, why in (("empty", "is empty"), ("bytes", "not text"), ("none", "No such file"), ("", "directory")):
         with pytest.raises(UserError, match=why):
-            access_of("http://joe@p", password_file=str(tmp_path / name), environment={})
+            access_asked(prometheus="http://joe@p", password_file=str(tmp_path / name))
     with pytest.raises(UserError, match="Name: value") as error:
-        access_of("http://p", headers=("hunter22",), environment={})
+        access_asked(prometheus="http://p", header=["hunter22"])
     assert "hunter22" not in error.value.message
 
 

@@ -44,12 +44,16 @@ def test_hanging_up_ends_the_question_of_another_thread(silent):
 
 def test_a_reading_that_is_interrupted_waits_for_no_answer(monkeypatch):
     closed = []
-    monkeypatch.setattr(Asking, "__init__", lambda *_: None)
-    monkeypatch.setattr(Asking, "close", lambda _, wait=True: closed.append(wait))
+
+    class Pool:
+        def shutdown(self, *, wait: bool, cancel_futures: bool) -> None:
+            closed.append((wait, cancel_futures))
+
+    monkeypatch.setattr(Asking, "__init__", lambda asking, *_: setattr(asking, "_thread", Pool()))
     monkeypatch.setattr("unslow.fleet.members.read_engines", interrupted)
     with pytest.raises(KeyboardInterrupt):
         read_members(Nobody(), Options())
-    assert closed == [False]
+    assert closed == [(False, True)]
 
 
 class Nobody:

@@ -9,7 +9,7 @@ from unslow.fleet.capacity.limits import LikeInstances, Load, Moment, quantile
 from unslow.fleet.discovery import shown_label
 from unslow.fleet.member import Member
 from unslow.fleet.prometheus.answers import AnsweredCurves, Curve
-from unslow.fleet.queries import Options, filled, folded
+from unslow.fleet.queries import Options, Query, filled, folded
 from unslow.fleet.report import Statement
 from unslow.fleet.snapshot_hardware import gpus_of
 from unslow.fleet.snapshots import snapshot_of
@@ -90,14 +90,6 @@ def load_of(running: Sequence[Row]) -> Load:
     return Load(sum(sums) / len(sums), max(sums), quantile(uneven, 0.5) if uneven else None)
 
 
-def likes_of(members: Sequence[Member], rows: Mapping[str, Mapping[str, Row]], grid: Grid) -> list[LikeInstances]:
-    """One for each group, with everything that was seen of it."""
-    groups: dict[tuple[str, str, str], list[Member]] = {}
-    for member in members:
-        groups.setdefault((member.runtime, member.model, devices_of(member)), []).append(member)
-    return [_like(those, rows, grid) for those in groups.values()]
-
-
 def devices_of(member: Member) -> str:
     """Such as `2 x NVIDIA H100`; empty where no GPU is known."""
     return counted_names(gpu.name for gpu in gpus_of(member))
@@ -107,7 +99,7 @@ def _like(members: Sequence[Member], rows: Mapping[str, Mapping[str, Row]], grid
     first = members[0]
     known = [rows[member.key] for member in members]
     places = [m.engine["places"].value for m in members if "places" in m.engine]
-    # The one of which most is known stands for all in physics
+    telling = max(members, key=lambda member: (len(member.engine), len(member.info), len(member.gpus)))
     return LikeInstances(
         runtime=first.runtime,
         model=first.model,
@@ -117,12 +109,7 @@ def _like(members: Sequence[Member], rows: Mapping[str, Mapping[str, Row]], grid
         moments=tuple(moment for those in known for moment in moments_of(those, grid.window_s)),
         load=load_of([those["running"] for those in known if "running" in those]),
         places=min(places) if places else None,
-        case=next(
-            snapshot_of(
-                max(members, key=lambda member: (len(member.engine), len(member.info), len(member.gpus)))
-            ).cases(),
-            None,
-        ),
+        case=next(snapshot_of(telling).cases(), None),
         without="" if any("running" in those for those in known) else "it tells no requests at once over time",
     )
 
@@ -130,53 +117,39 @@ def _like(members: Sequence[Member], rows: Mapping[str, Mapping[str, Row]], grid
 _MEAN, _SPREAD = "avg_over_time(", "stddev_over_time("
 
 
-class CurveQuery(NamedTuple):
-    """One range query, and what it is for."""
-
-    name: str
-    promql: str
-    why: str
-
-
-def curve_queries(options: Options, window_s: float) -> tuple[CurveQuery, ...]:
+def curve_queries(options: Options, window_s: float) -> tuple[Query, ...]:
     """All of them, each value taken over a window, one series for each target."""
-    ask = _Asking(options.matchers(engines=True), max(1.0, round(window_s)))
-    return (
-        CurveQuery("running", ask.values("running"), "requests that are answered at once"),
-        CurveQuery("uneasy", ask.values("running").replace(_MEAN, _SPREAD), "how much that changes within a window"),
-        CurveQuery("waiting", ask.values("waiting"), "requests that find no place"),
-        CurveQuery("cache_used", ask.values("cache_used"), "how full the KV caches are"),
-        CurveQuery("tokens_per_s", ask.values("generated_tokens_per_s"), "tokens of all answers together"),
-        CurveQuery(
-            "gap_s",
-            f"{ask.ratios('token_gap_s_sum', 'token_gap_s_count')} or {ask.ratios('decode_busy_s', 'decode_tokens')}",
-            "seconds between two tokens of one request",
-        ),
-        CurveQuery("first_token_s", ask.ratios("first_token_s_sum", "first_token_s_count"), "times to the first token"),
-    )
+    matchers, taken_s = options.matchers(engines=True), max(1.0, round(window_s))
 
+    def ways(one: Exporter, reading: str) -> list[str]:
+        """Its expressions, the first that answers holds; ranks and copies of a model are put together."""
+        fold, *texts = one.readings.get(reading, ("",))
+        return [folded(filled(text, matchers, taken_s), fold, one.own, one.same) for text in texts]
 
-class _Asking(NamedTuple):
-    matchers: str
-    window_s: float
-
-    def values(self, reading: str) -> str:
+    def values(reading: str) -> str:
         """A reading of whichever engine tells it."""
-        return " or ".join(found for one in exporters_of("engine").values() for found in self._ways(one, reading))
+        return " or ".join(way for one in exporters_of("engine").values() for way in ways(one, reading))
 
-    def ratios(self, above: str, below: str) -> str:
+    def ratios(above: str, below: str) -> str:
         """One reading for each of another; a window without any has no answer."""
-        pairs = (
+        return " or ".join(
             f"({most} / ({least} > 0))"
             for one in exporters_of("engine").values()
-            for most, least in zip(self._ways(one, above), self._ways(one, below), strict=True)
+            for most, least in zip(ways(one, above), ways(one, below), strict=True)
         )
-        return " or ".join(pairs)
 
-    def _ways(self, exporter: Exporter, reading: str) -> list[str]:
-        """Its expressions, the first that answers holds; ranks and copies of a model are put together."""
-        fold, *ways = exporter.readings.get(reading, ("",))
-        return [folded(filled(way, self.matchers, self.window_s), fold, exporter.own, exporter.same) for way in ways]
+    gaps = f"{ratios('token_gap_s_sum', 'token_gap_s_count')} or {ratios('decode_busy_s', 'decode_tokens')}"
+    firsts = ratios("first_token_s_sum", "first_token_s_count")
+    asked = (
+        ("running", values("running"), "requests that are answered at once"),
+        ("uneasy", values("running").replace(_MEAN, _SPREAD), "how much that changes within a window"),
+        ("waiting", values("waiting"), "requests that find no place"),
+        ("cache_used", values("cache_used"), "how full the KV caches are"),
+        ("tokens_per_s", values("generated_tokens_per_s"), "tokens of all answers together"),
+        ("gap_s", gaps, "seconds between two tokens of one request"),
+        ("first_token_s", firsts, "times to the first token"),
+    )
+    return tuple(Query(name, "capacity", promql, why) for name, promql, why in asked)
 
 
 _TELLING = (
@@ -269,20 +242,17 @@ def read_curves(
     if first is not None and first * grid.step_s > span_s / 4:
         gone = f"{first * grid.step_s / 3600:.1f} of {span_s / 3600:.1f} h"
         said.append(Statement(kind="note", text=f"nothing is kept of the first {gone}"))
-    return Curves(likes_of(members, rows, grid), tuple(said))
+    groups: dict[tuple[str, str, str], list[Member]] = {}
+    for member in members:
+        groups.setdefault((member.runtime, member.model, devices_of(member)), []).append(member)
+    return Curves([_like(those, rows, grid) for those in groups.values()], tuple(said))
 
 
 def grid_of(now_s: float, span_s: float, members: Sequence[Member]) -> Grid:
     """Moments over the span: as many as one answer may hold, and no closer together than their windows."""
-    # How often the instances are scraped, in the middle
-    every = [
-        m.window_s / m.engine["samples"].value for m in members if "samples" in m.engine and m.engine["samples"].value
-    ]
-    window = min(
-        LONGEST_WINDOW_S,
-        max(SHORTEST_WINDOW_S, SCRAPES * (statistics.median(every) if every else SHORTEST_WINDOW_S)),
-        span_s,
-    )
+    scrapes = [(member.window_s, member.engine["samples"].value) for member in members if "samples" in member.engine]
+    every = [window_s / samples for window_s, samples in scrapes if samples] or [SHORTEST_WINDOW_S]
+    window = min(LONGEST_WINDOW_S, max(SHORTEST_WINDOW_S, SCRAPES * statistics.median(every)), span_s)
     most = min(MOST_PER_SERIES, max(FEWEST_MOMENTS, MOST_POINTS // max(1, len(members))))
     count = max(1, min(most, int(span_s / window)))
     step = max(window, span_s / count)

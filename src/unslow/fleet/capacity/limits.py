@@ -87,7 +87,11 @@ def curve(pairs: Iterable[tuple[float, float]]) -> list[At]:
     bins: dict[int, list[tuple[float, float]]] = {}
     for requests, seconds in pairs:
         bins.setdefault(_bin(requests), []).append((requests, seconds))
-    found = [_at(bins[number]) for number in sorted(bins) if len(bins[number]) >= FEWEST]
+    found = []
+    for _, those in sorted(bins.items()):
+        if len(those) >= FEWEST:
+            middle = quantile(sorted(requests for requests, _ in those), 0.5)
+            found.append(At(max(1.0, middle), *spread(seconds for _, seconds in those), len(those)))
     # Each end of the spread, and the middle, for itself
     weights = [at.samples for at in found]
     low, mid, high = (_risen([at[column] for at in found], weights) for column in (1, 2, 3))
@@ -125,12 +129,6 @@ def _bin(requests: float) -> int:
     return _EXACT + round(math.log(requests / _EXACT) / math.log(_WIDER))
 
 
-def _at(members: list[tuple[float, float]]) -> At:
-    requests = quantile(sorted(pair[0] for pair in members), 0.5)
-    low, mid, high = spread(pair[1] for pair in members)
-    return At(max(1.0, requests), low, mid, high, len(members))
-
-
 def _risen(values: Sequence[float], weights: Sequence[int]) -> list[float]:
     """The nearest values that never fall: neighbours that do are replaced by their mean, by weight."""
     blocks: list[tuple[float, float, int]] = []
@@ -161,6 +159,8 @@ _NOISE = 0.02
 """The least error of a bin, as a share of it: windows of the same load differ by more than chance explains."""
 _EIGHT_OF_TEN = 1.28  # Standard errors that hold eight of ten values
 
+Seconds = Callable[[float], tuple[float, float, float]]
+"""The seconds that so many requests at once take, which never fall: low, middle and high."""
 Longer = Callable[[float], float | None]
 """How many times as long as for one request a step takes for so many, by physics; None where it can't be told."""
 
@@ -180,6 +180,11 @@ class Beyond(NamedTuple):
     def last(self) -> float:
         """The highest load that was measured."""
         return self.points[-1].requests
+
+    @property
+    def farthest(self) -> float:
+        """The highest load of which anything can be told."""
+        return self.last * FARTHEST
 
     def seconds(self, requests: float) -> tuple[float, float, float]:
         """Low, middle and high."""
@@ -267,12 +272,10 @@ class Limit(NamedTuple):
     high: float
 
 
-def by_seconds(curve: Beyond, goal_s: float, what: str) -> Limit:
+def by_seconds(seconds: Seconds, goal_s: float, what: str, farthest: float) -> Limit:
     """The most requests whose seconds stay below the goal, no farther out than can be told."""
-    low, mid, high = (_most(curve, goal_s, column) for column in (2, 1, 0))
-    if mid >= curve.last * FARTHEST:
-        what = UNSEEN
-    return Limit(what, low, mid, high)
+    low, mid, high = (_most(seconds, column, goal_s, farthest) for column in (2, 1, 0))
+    return Limit(UNSEEN if mid >= farthest else what, low, mid, high)
 
 
 def by_cache(moments: Sequence[Moment]) -> Limit | None:
@@ -303,18 +306,14 @@ def tightest(limits: Sequence[Limit]) -> Limit:
     return first._replace(low=min(limit.low for limit in limits), high=min(limit.high for limit in limits))
 
 
-def _most(curve: Beyond, goal_s: float, column: int) -> float:
-    return most(lambda requests: curve.seconds(requests)[column], goal_s, curve.last * FARTHEST)
-
-
-def most(seconds: Callable[[float], float], goal_s: float, farthest: float) -> float:
-    """The largest load up to there whose seconds, which never fall, reach the goal; 0 where not even one does."""
-    if seconds(1.0) > goal_s:
+def _most(seconds: Seconds, column: int, goal_s: float, farthest: float) -> float:
+    """The largest load up to there whose seconds reach the goal; 0 where not even one does."""
+    if seconds(1.0)[column] > goal_s:
         return 0.0
-    if seconds(farthest) <= goal_s:
+    if seconds(farthest)[column] <= goal_s:
         return farthest
     low, high = 1.0, farthest
     for _ in range(_STEPS):
         middle = (low + high) / 2
-        low, high = (middle, high) if seconds(middle) <= goal_s else (low, middle)
+        low, high = (middle, high) if seconds(middle)[column] <= goal_s else (low, middle)
     return low

@@ -136,24 +136,11 @@ def capacity_title(row: CapacityRow) -> str:
     return " · ".join(name for name in names if name)
 
 
-def device_words(row: CapacityRow) -> str:
-    """The devices of one instance, without who made them."""
-    name = _MAKERS.sub("", row.devices) or "?"
-    return name if len(name) <= _LONGEST_DEVICE else f"{name[: _LONGEST_DEVICE - 1]}…"
-
-
 def at_goal(row: CapacityRow) -> str:
     """With a mark where it was simulated, and a plus where even more may be."""
     if row.users_at_goal is None:
         return "?"
     return f"{_mark(row.basis)}{row.users_at_goal.mid:,.0f}{'+' if row.limit == UNSEEN else ''}"
-
-
-def one_more(row: CapacityRow) -> str:
-    """What one more like instance buys, and on how many GPUs."""
-    if not row.next:
-        return "-"
-    return f"{_gain(row.next[0])} ({row.next[0].gpus})" if row.next[0].gpus else _gain(row.next[0])
 
 
 def details(row: CapacityRow) -> Iterator[str]:
@@ -222,7 +209,7 @@ _MOST_DETAILS, _MOST_ROWS = 8, 40
 
 def _answer(report: CapacityReport, width: int) -> RenderableType:
     parts: list[RenderableType] = [head(*capacity_summary(report)), dim(asked_words(report)), dim(taken_words(report))]
-    parts += [_said(said) for said in report.statements]
+    parts += [hung(Text("!", style="yellow"), Text(_said(one), style="yellow")) for one in report.statements]
     if not report.rows:
         return Group(*parts)
     parts += ["", table_of(_COLUMNS, map(_cells, report.rows[:_MOST_ROWS]), width)]
@@ -233,22 +220,21 @@ def _answer(report: CapacityReport, width: int) -> RenderableType:
     return Group(*parts, "", dim(_MARKS))
 
 
-def _said(said: Statement) -> RenderableType:
-    text = Text(f"{said.text}{concerned_words(said)}{_hint(said.hint)}", style="yellow")
-    return hung(Text("!", style="yellow"), text)
-
-
-def _hint(hint: str) -> str:
-    return f"; {hint}" if hint else ""
+def _said(said: Statement) -> str:
+    return f"{said.text}{concerned_words(said)}{f'; {said.hint}' if said.hint else ''}"
 
 
 def _cells(row: CapacityRow) -> tuple[str, ...]:
     users, name = row.users_at_goal, row.model.rpartition("/")[2] or row.runtime  # tables are narrow
     known = row.users_now is not None and row.users_peak is not None
     load = f"{_few(row.users_now or 0.0)}/{_few(row.users_peak or 0.0)}" if known else "?"
+    device = _MAKERS.sub("", row.devices) or "?"
+    short = device if len(device) <= _LONGEST_DEVICE else f"{device[: _LONGEST_DEVICE - 1]}…"
+    more = row.next[0] if row.next else None
+    buys = f"{_gain(more)}{f' ({more.gpus})' if more.gpus else ''}" if more else "-"
     return (
-        name, row.runtime, device_words(row), f"{row.instances:,}", load, at_goal(row),
-        f"{users.low:,.0f}-{users.high:,.0f}" if users else "-", _SHORT.get(row.limit, row.limit) or "-", one_more(row),
+        name, row.runtime, short, f"{row.instances:,}", load, at_goal(row),
+        f"{users.low:,.0f}-{users.high:,.0f}" if users else "-", _SHORT.get(row.limit, row.limit) or "-", buys,
     )  # fmt: skip
 
 
@@ -260,18 +246,15 @@ def _markdown(report: CapacityReport) -> str:
         f"{escaped(asked_words(report))}; {escaped(taken_words(report))}.",
         "",
     ]
-    lines += [f"> {escaped(said.text + concerned_words(said) + _hint(said.hint))}" for said in report.statements]
+    lines += [f"> {escaped(_said(one))}" for one in report.statements]
     if report.rows:
         names = [column.name.capitalize() for column in _COLUMNS]
         lines += ["", f"| {' | '.join(names)} |", f"|{'|'.join('--:' if c.right else '---' for c in _COLUMNS)}|"]
-        lines += [f"| {' | '.join(map(_cell, _cells(row)))} |" for row in report.rows]
+        cells = ([escaped(cell).replace("|", "&#124;") for cell in _cells(row)] for row in report.rows)
+        lines += [f"| {' | '.join(row)} |" for row in cells]
     for row in report.rows[:_MOST_DETAILS]:
         lines += ["", f"**{escaped(capacity_title(row))}**", "", *(f"- {escaped(text)}" for text in details(row))]
     return "\n".join([*lines, "", f"{_MARKS}.", "", f"<sub>Written by unslow {report.unslow_version}.</sub>", ""])
-
-
-def _cell(text: str) -> str:
-    return escaped(text).replace("|", "&#124;")
 
 
 render_capacity = ReportKind(CapacityReport, _answer, markdown=_markdown)

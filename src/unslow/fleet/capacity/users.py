@@ -3,8 +3,9 @@
 import math
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
+from functools import cache
 from typing import NamedTuple
 
 import msgspec
@@ -14,7 +15,7 @@ from unslow.commands._output import Progress
 from unslow.facts.errors import UserError
 from unslow.facts.runtime import IN_BATCHES
 from unslow.facts.snapshot import Case
-from unslow.facts.values import Known, estimated
+from unslow.facts.values import Known, Unknown, estimated
 from unslow.fleet.capacity.curves import read_curves
 from unslow.fleet.capacity.limits import (
     CACHE,
@@ -26,13 +27,14 @@ from unslow.fleet.capacity.limits import (
     Beyond,
     LikeInstances,
     Limit,
+    Longer,
+    Seconds,
     beyond,
     by_cache,
     by_places,
     by_seconds,
     first_tokens_of,
     gaps_of,
-    most,
     tightest,
 )
 from unslow.fleet.capacity.report import Basis, CapacityReport, CapacityRow, CurvePoint, Goal, Step
@@ -48,28 +50,19 @@ _ROOM = 0.9  # Of a card that vLLM, SGLang and TGI fill with weights and cache u
 _MOST_GPUS = 8  # Cards that one machine joins; tensor parallel over more than one machine is another matter
 
 
-Steps = Callable[[float], tuple[float, float, float]]
-"""The seconds of a step for so many requests: low, middle and high."""
-
-
-def longer(case: Case) -> Callable[[float], float | None]:
+def longer(case: Case) -> Longer:
     """How many times as long as for one request a step takes for so many; each load is worked out once."""
-    known: dict[int, float | None] = {}
-
-    def times(requests: float) -> float | None:
-        users = max(1, round(requests))
-        if users not in known:
-            known[users] = times_as_long(case, users, depth_of(case))
-        return known[users]
-
-    return times
+    times = cache(lambda users: times_as_long(case, users, depth_of(case)))
+    return lambda requests: times(max(1, round(requests)))
 
 
-def steps(case: Case) -> Steps | None:
-    """The seconds of a step by physics alone; None where it lacks a fact."""
+def steps(case: Case) -> Seconds | Unknown:
+    """The seconds of a step by physics alone; Unknown where it lacks a fact."""
     alone, times = predict(case), longer(case)
-    if not isinstance(alone, Prediction) or times(1) is None:
-        return None
+    if not isinstance(alone, Prediction):
+        return alone
+    if times(1) is None:
+        return Unknown("physics can't tell what many requests take")
 
     def step(requests: float) -> tuple[float, float, float]:
         more = max(1.0, times(requests) or 1.0) - 1
@@ -77,12 +70,6 @@ def steps(case: Case) -> Steps | None:
         return (low * (1 + more / SPREAD), mid * (1 + more), high * (1 + more * SPREAD))
 
     return step
-
-
-def why_not(case: Case) -> str:
-    """What physics lacks of a case."""
-    alone = predict(case)
-    return "physics can't tell what many requests take" if isinstance(alone, Prediction) else alone.why
 
 
 def over_twice_as_many(case: Case) -> Case | None:
@@ -125,7 +112,7 @@ class Served(NamedTuple):
     because: str = ""
     gaps: Beyond | None = None
     firsts: Beyond | None = None
-    steps: Steps | None = None  # By physics alone, where nothing was measured
+    steps: Seconds | None = None  # By physics alone, where nothing was measured
     others: tuple[Limit, ...] = ()  # Cache and places, where something tells them
     farther: float | None = None
     """How many times the highest measured load the answer lies, where it is simulated from measurements."""
@@ -166,9 +153,11 @@ def served(like: LikeInstances, goal: Goal, *, by_physics: bool = True) -> Serve
 
 def goal_limits(curve: Beyond, until_first: Beyond | None, goal: Goal) -> list[Limit]:
     """Where the speed and the first token leave the goal."""
-    limits = [by_seconds(curve, 1 / goal.tokens_per_s, SPEED)] if goal.tokens_per_s is not None else []
+    limits = []
+    if goal.tokens_per_s is not None:
+        limits.append(by_seconds(curve.seconds, 1 / goal.tokens_per_s, SPEED, curve.farthest))
     if goal.first_token_s is not None and until_first:
-        limits.append(by_seconds(until_first, goal.first_token_s, FIRST))
+        limits.append(by_seconds(until_first.seconds, goal.first_token_s, FIRST, until_first.farthest))
     return limits
 
 
@@ -195,20 +184,13 @@ def _unmeasured(like: LikeInstances, goal: Goal, others: tuple[Limit, ...], *, b
     few = like.without or seen
     if goal.tokens_per_s is None:
         return Served("cannot_tell", because=f"{few}, and no time to the first token was told")
-    case = like.case if by_physics else None
-    step = steps(case) if case else None
-    if step is None:
-        lacks = why_not(case) if case else "too little of the machine is known for physics"
-        return Served("cannot_tell", because=f"{few}; {lacks}")
-    goal_s = 1 / goal.tokens_per_s
-    low, mid, high = (most(_column(step, at), goal_s, MOST_REQUESTS_BY_PHYSICS) for at in (2, 1, 0))
-    limit = tightest([*others, Limit(UNSEEN if mid >= MOST_REQUESTS_BY_PHYSICS else SPEED, low, mid, high)])
+    unknown = Unknown("too little of the machine is known for physics")
+    step = steps(like.case) if like.case and by_physics else unknown
+    if isinstance(step, Unknown):
+        return Served("cannot_tell", because=f"{few}; {step.why}")
+    limit = tightest([*others, by_seconds(step, 1 / goal.tokens_per_s, SPEED, MOST_REQUESTS_BY_PHYSICS)])
     notes = (_FIRST_UNSEEN,) if goal.first_token_s is not None else ()
     return Served("simulated", limit, f"{few}: by physics alone", steps=step, others=others, notes=notes)
-
-
-def _column(step: Steps, at: int) -> Callable[[float], float]:
-    return lambda requests: step(requests)[at]
 
 
 _DOUBT = 1.25
@@ -239,19 +221,22 @@ def _cut_in_two(like: LikeInstances, goal: Goal, found: Served) -> Iterator[Step
         return  # where it is not known what ends it now, nor is what twice the GPUs would gain
     twice = over_twice_as_many(case)
     now, then = steps(case), steps(twice) if twice else None
-    if now is None or then is None:
+    if isinstance(now, Unknown) or then is None or isinstance(then, Unknown):
         return
-    room = [_with_more_room(limit, more_cache(case)) for limit in found.others]
-    goal_s = 1 / goal.tokens_per_s
-    farthest = FARTHEST * (found.gaps.last if found.gaps else max(1.0, found.limit.mid if found.limit else 1.0))
+    known, farthest = (found.gaps.seconds, found.gaps.farthest) if found.gaps else (now, FARTHEST * max(1.0, limit.mid))
 
-    def seconds(column: int, doubt: float) -> Callable[[float], float]:
-        known = found.gaps.seconds if found.gaps else now
-        return lambda n: known(n)[column] * then(n)[1] / now(n)[1] * doubt
+    def seconds(requests: float) -> tuple[float, float, float]:
+        low, mid, high = (end_s * then(requests)[1] / now(requests)[1] for end_s in known(requests))
+        return low * (1 / _DOUBT), mid, high * _DOUBT
 
-    ends = (seconds(2, _DOUBT), seconds(1, 1.0), seconds(0, 1 / _DOUBT))
-    low, mid, high = (most(end, goal_s, farthest) for end in ends)
-    ended = tightest([*room, Limit(UNSEEN if mid >= farthest else SPEED, low, mid, high), *_first_token(found, goal)])
+    room, more = [], more_cache(case)
+    for other in found.others:
+        times = more if other.what == CACHE else 1.0
+        room.append(other._replace(low=other.low * times, mid=other.mid * times, high=other.high * times))
+    # The first token as it is now: reading prompts gets faster too, by how much is not claimed
+    prompts = msgspec.structs.replace(goal, tokens_per_s=None)
+    first = goal_limits(found.gaps, found.firsts, prompts) if found.gaps else ()
+    ended = tightest([*room, by_seconds(seconds, 1 / goal.tokens_per_s, SPEED, farthest), *first])
     gpus = like.gpus_each or len(case.machine.gpus.value_or(()))
     yield Step(
         what=f"an instance over {2 * gpus} GPUs instead of {gpus}",
@@ -260,19 +245,6 @@ def _cut_in_two(like: LikeInstances, goal: Goal, found: Served) -> Iterator[Step
         basis="simulated",
         because=f"tensor parallel, by physics; then ended by: {ended.what}",
     )
-
-
-def _with_more_room(limit: Limit, times: float) -> Limit:
-    if limit.what != CACHE:
-        return limit
-    return limit._replace(low=limit.low * times, mid=limit.mid * times, high=limit.high * times)
-
-
-def _first_token(found: Served, goal: Goal) -> list[Limit]:
-    """As it is now: reading prompts gets faster too, by how much is not claimed."""
-    if found.gaps is None:
-        return []
-    return goal_limits(found.gaps, found.firsts, msgspec.structs.replace(goal, tokens_per_s=None))
 
 
 def _more_places(like: LikeInstances, goal: Goal, found: Served) -> Iterator[Step]:
@@ -303,43 +275,28 @@ _DOUBLINGS = 10  # Of one request: 512 at once are the most that physics is aske
 
 def points_of(found: Served) -> tuple[CurvePoint, ...]:
     """What was measured, and doublings of it as far as the answer goes."""
+
+    def point(requests: float, seconds: Sequence[float], samples: int = 0) -> CurvePoint:
+        low, mid, high = seconds
+        first = found.firsts.seconds(requests) if found.firsts else None
+        return CurvePoint(
+            requests=requests,
+            tokens_per_s=Range(low=1 / high, mid=1 / mid, high=1 / low),
+            first_token_s=Range(low=first[0], mid=first[1], high=first[2]) if first else None,
+            basis="measured" if samples else "simulated",
+            samples=samples,
+        )
+
     if found.gaps:
-        measured = [
-            CurvePoint(
-                requests=at.requests,
-                tokens_per_s=Range(low=1 / at.high_s, mid=1 / at.mid_s, high=1 / at.low_s),
-                first_token_s=_first(found.firsts, at.requests),
-                basis="measured",
-                samples=at.samples,
-            )
-            for at in found.gaps.points
-        ]
-        farther = _beyond(found.gaps, found.limit)
-        return (*measured, *(_point(n, found.gaps.seconds(n), _first(found.firsts, n)) for n in farther))
+        measured = [point(at.requests, (at.low_s, at.mid_s, at.high_s), at.samples) for at in found.gaps.points]
+        last, end = found.gaps.last, found.limit.mid if found.limit else 0.0
+        farther = [n for n in (2 * last, FARTHEST * last) if n < end]  # what the answer rests on beyond the measured
+        farther += [min(end, FARTHEST * last)] if end > last else []
+        return (*measured, *(point(n, found.gaps.seconds(n)) for n in farther))
     if found.steps and found.limit:
         loads = [float(2**n) for n in range(_DOUBLINGS) if 2**n <= max(1.0, found.limit.high)]
-        return tuple(_point(n, found.steps(n)) for n in loads)
+        return tuple(point(n, found.steps(n)) for n in loads)
     return ()
-
-
-def _beyond(curve: Beyond, limit: Limit | None) -> Iterator[float]:
-    """Loads beyond the measured ones that the answer rests on."""
-    if limit and limit.mid > curve.last:
-        yield from (n for n in (2 * curve.last, FARTHEST * curve.last) if n < limit.mid)
-        yield min(limit.mid, FARTHEST * curve.last)
-
-
-def _point(requests: float, seconds: tuple[float, float, float], first: Range | None = None) -> CurvePoint:
-    low, mid, high = seconds
-    speed = Range(low=1 / high, mid=1 / mid, high=1 / low)
-    return CurvePoint(requests=requests, tokens_per_s=speed, first_token_s=first, basis="simulated")
-
-
-def _first(firsts: Beyond | None, requests: float) -> Range | None:
-    if firsts is None:
-        return None
-    low, mid, high = firsts.seconds(requests)
-    return Range(low=low, mid=mid, high=high)
 
 
 MOST_GROUPS_BY_PHYSICS = 200
@@ -403,9 +360,19 @@ def goal_of(speed: str | None, first_token: str | None) -> Goal:
     """From what the user wrote, such as `20 tok/s` and `2`; 20 tok/s where nothing is asked for."""
     if not speed and not first_token:
         speed = DEFAULT_GOAL
-    return Goal(
-        tokens_per_s=_speed(speed) if speed else None, first_token_s=_seconds(first_token) if first_token else None
-    )
+    tokens_per_s = first_token_s = None
+    if speed:
+        found = _SPEED.fullmatch(speed.lower())
+        tokens_per_s = float(found[1]) if found else 0.0
+        if not 0 < tokens_per_s <= FASTEST:
+            raise UserError(f"--goal {speed[:40]!r} is no speed", 'write it as --goal "20 tok/s"')
+    if first_token:
+        found = _SECONDS.fullmatch(first_token.lower())
+        first_token_s = float(found[1]) / (1000 if found[2] == "ms" else 1) if found else 0.0
+        if not 0 < first_token_s <= LONGEST_FIRST_S:
+            hint = "write it in seconds: --first-token 2, or 800ms"
+            raise UserError(f"--first-token {first_token[:40]!r} is no time", hint)
+    return Goal(tokens_per_s=tokens_per_s, first_token_s=first_token_s)
 
 
 def span_of(text: str | None) -> float:
@@ -441,19 +408,3 @@ def capacity_report(request: FleetSettings, goal: Goal, progress: Progress, span
             statements=statements,
             rows=rows,
         )
-
-
-def _speed(text: str) -> float:
-    found = _SPEED.fullmatch(text.lower())
-    speed = float(found[1]) if found else 0.0
-    if not 0 < speed <= FASTEST:
-        raise UserError(f"--goal {text[:40]!r} is no speed", 'write it as --goal "20 tok/s"')
-    return speed
-
-
-def _seconds(text: str) -> float:
-    found = _SECONDS.fullmatch(text.lower())
-    seconds = float(found[1]) / (1000 if found[2] == "ms" else 1) if found else 0.0
-    if not 0 < seconds <= LONGEST_FIRST_S:
-        raise UserError(f"--first-token {text[:40]!r} is no time", "write it in seconds: --first-token 2, or 800ms")
-    return seconds

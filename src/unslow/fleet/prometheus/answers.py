@@ -133,8 +133,8 @@ def parse_head(body: bytes) -> Head | None:
 
 
 @contextmanager
-def _without_collector() -> Iterator[None]:
-    """Nothing here points back at what made it; walking through it as it grows takes a fourth of the time."""
+def without_collector() -> Iterator[None]:
+    """Millions of small things without a cycle among them: looking for one as they grow takes a third of the time."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -144,7 +144,7 @@ def _without_collector() -> Iterator[None]:
             gc.enable()
 
 
-@_without_collector()
+@without_collector()
 def parse_series(body: bytes, most: int) -> Decoded:
     """The answer to an instant query: a vector, or one number."""
     _check_count(body.count(_SERIES_BEGINS), most)  # before an object is made of each
@@ -169,7 +169,7 @@ def parse_series(body: bytes, most: int) -> Decoded:
     return Decoded(_head(whole), kept, [], len(finite) - len(kept), len(found) - len(finite), at_s)
 
 
-@_without_collector()
+@without_collector()
 def parse_curves(body: bytes, most: int) -> Decoded:
     """The answer to a range query."""
     _check_count(body.count(_SERIES_BEGINS), most)  # before an object is made of each

@@ -6,11 +6,11 @@ Queries sent again where that helps, refusals explained.
 import re
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from email.utils import parsedate_to_datetime
 from itertools import chain, repeat
 from threading import Event, RLock
-from types import TracebackType
-from typing import Literal, NamedTuple, Self
+from typing import Literal, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
 from unslow.facts.errors import UserError
@@ -204,16 +204,8 @@ AWAY_HINT = "is it running, and is the address right?"
 WANTS_CERTIFICATE = "Does it ask for a certificate of the client (--cert and --key)?"
 
 
-class RefusedError(Exception):
-    """This query has no answer; others may."""
-
-    def __init__(self, refusal: Refusal) -> None:
-        super().__init__(refusal.why)
-        self.refusal = refusal
-
-
 class Sending:
-    """Sends forms to the API of one server; RefusedError for one query, UserError where none can be asked."""
+    """Sends forms to the API of one server; UserError where none can be asked."""
 
     def __init__(self, access: Access, say: Callable[[str], None]) -> None:
         self._access, self._say, self._line = access, say, Line(access)
@@ -224,8 +216,8 @@ class Sending:
         self._ended = Event()
         self.sent = 0
 
-    def ask(self, endpoint: str, form: Mapping[str, str]) -> Reply:
-        """The answer with status 200."""
+    def ask(self, endpoint: str, form: Mapping[str, str]) -> Reply | Refusal:
+        """The answer with status 200, or why this query has none; others may."""
         if self._end_s is None:
             self._end_s = time.monotonic() + self._access.whole_s
         since_s, refusal = time.monotonic(), Refusal("partial", "")
@@ -242,7 +234,7 @@ class Sending:
         self._tired = bool(refusal.again)
         if refusal.again in ("nobody", "away"):
             raise UserError(f"{self._access.shown_url}: {refusal.why}", refusal.hint)
-        raise RefusedError(refusal)
+        return refusal
 
     def close(self) -> None:
         """Hang up, and ask nothing more, whatever another thread is waiting for."""
@@ -286,15 +278,15 @@ class Sending:
     def _exchanged(self, endpoint: str, form: Mapping[str, str], deadline_s: float) -> Reply:
         coded, path = urlencode(form), f"{self._path}/api/v1/{endpoint}"
         if self._method == "POST":
-            reply = self._sent("POST", f"{path}?{self._more}" if self._more else path, coded.encode(), deadline_s)
+            self.sent += 1
+            here = f"{path}?{self._more}" if self._more else path
+            reply = self._line.exchange("POST", here, coded.encode(), deadline_s)
             if reply.status not in (405, 501):
                 return reply
             self._method = "GET"
-        return self._sent("GET", f"{path}?{'&'.join(filter(None, (self._more, coded)))}", None, deadline_s)
-
-    def _sent(self, method: str, path: str, form: bytes | None, deadline_s: float) -> Reply:
         self.sent += 1
-        return self._line.exchange(method, path, form, deadline_s)
+        asked = "&".join(filter(None, (self._more, coded)))
+        return self._line.exchange("GET", f"{path}?{asked}", None, deadline_s)
 
 
 _SERVER_SHARE = 0.9
@@ -303,15 +295,18 @@ _PARTS = "ask again when all of its parts answer"
 Parse = Callable[[bytes, int], Decoded]
 
 
-class Prometheus:
+class Prometheus(AbstractContextManager["Prometheus"]):
     """Asks one query after the other over one connection; it may be used by several threads.
 
     A query that fails has its `failure` set and is told of in `statements`, so that nobody takes absence for a fact. A
     server that is away, refuses us or is no Prometheus is a UserError, whichever query finds out.
     """
 
-    def __init__(self, access: Access, say: Callable[[str], None] = lambda _: None) -> None:
-        self._access = access.plain()
+    def __init__(
+        self, access: Access, say: Callable[[str], None] = lambda _: None, step: Callable[[int], None] = lambda _: None
+    ) -> None:
+        """`step` is told after each instant query how many were sent."""
+        self._access, self._step = access.plain(), step
         self.shown_url = self._access.shown_url
         self._sending, self._said, self._lock = Sending(self._access, say), Said(), RLock()
         self._now_s: float | None = None
@@ -342,6 +337,7 @@ class Prometheus:
         moment_s = self.now_s if at is None else at
         form = {"query": query, "time": f"{moment_s:.3f}"}
         got = self._decoded("query", form, parse_series, about or query)
+        self._step(self.asked)
         if isinstance(got, Refusal):
             return Answered([], failure=got.why, hint=got.hint)
         return Answered(got.series, self._warnings(got.head), valueless=got.valueless)
@@ -363,40 +359,33 @@ class Prometheus:
         """Hang up."""
         self._sending.close()
 
-    def __enter__(self) -> Self:
-        """For as long as it is asked."""
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         """Hang up."""
         self.close()
 
     def _decoded(self, endpoint: str, form: dict[str, str], parse: Parse, about: str) -> Decoded | Refusal:
         """The answer, or why there is none."""
         about = plain_text(about)[:60]
+        with self._lock:
+            reply = self._send(endpoint, form)
         try:
-            with self._lock:
-                reply = self._send(endpoint, form)
-            got = parse(reply.body, self._access.most_series)
-        except RefusedError as error:
-            refusal = error.refusal
+            got = reply if isinstance(reply, Refusal) else parse(reply.body, self._access.most_series)
         except BadAnswerError as error:
-            why = self._access.quoted(str(error))
-            refusal = Refusal("limit" if error.limit else "partial", why, error.hint)
-        else:
-            for warning in self._warnings(got.head):
-                self._said.say("partial", f"the answer is partial: {warning}", _PARTS, about)
-            if got.head.infos:
-                self._info = self._info or self._access.quoted(got.head.infos[0])
-                self._said.say("note", f"it has remarks on queries, such as: {self._info}", "", about)
-            if got.duplicates:
-                text = "series came twice with the same labels, and the first of each is kept"
-                self._said.say("duplicates", text, "are two replicas asked as one?", about)
+            got = Refusal("limit" if error.limit else "partial", self._access.quoted(str(error)), error.hint)
+        if isinstance(got, Refusal):
+            self._said.say(got.kind, f"not answered: {got.why}", got.hint, about)
             return got
-        self._said.say(refusal.kind, f"not answered: {refusal.why}", refusal.hint, about)
-        return refusal
+        for warning in self._warnings(got.head):
+            self._said.say("partial", f"the answer is partial: {warning}", _PARTS, about)
+        if got.head.infos:
+            self._info = self._info or self._access.quoted(got.head.infos[0])
+            self._said.say("note", f"it has remarks on queries, such as: {self._info}", "", about)
+        if got.duplicates:
+            text = "series came twice with the same labels, and the first of each is kept"
+            self._said.say("duplicates", text, "are two replicas asked as one?", about)
+        return got
 
-    def _send(self, endpoint: str, form: dict[str, str]) -> Reply:
+    def _send(self, endpoint: str, form: dict[str, str]) -> Reply | Refusal:
         patience_s = max(1, int(self._access.timeout_s * _SERVER_SHARE))
         # Thanos then answers with what it has and a warning, where it would refuse for one store that is away.
         return self._sending.ask(endpoint, {**form, "timeout": f"{patience_s}s", "partial_response": "true"})
@@ -408,11 +397,11 @@ class Prometheus:
     def _first_moment(self) -> float:
         """The server's clock, by the cheapest of all queries; UserError where not even that is answered."""
         before_s = time.time()
+        reply = self._send("query", {"query": "time()"})
+        if isinstance(reply, Refusal):
+            raise UserError(f"{self.shown_url}: {reply.why}", reply.hint)
         try:
-            reply = self._send("query", {"query": "time()"})
             got = parse_series(reply.body, self._access.most_series)
-        except RefusedError as error:
-            raise UserError(f"{self.shown_url}: {error.refusal.why}", error.refusal.hint) from error
         except BadAnswerError as error:
             why = self._access.quoted(str(error))
             hint = f"is there a login before it? {PREFIXES}"

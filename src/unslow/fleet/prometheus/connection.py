@@ -1,7 +1,6 @@
 """How a Prometheus is reached: its address, credentials and certificates, TLS, and what of that is secret."""
 
 import http.client
-import os
 import re
 import ssl
 from base64 import b64encode
@@ -44,18 +43,13 @@ class Said:
 
     def statements(self) -> tuple[Statement, ...]:
         """All of them."""
-        return tuple(
-            Statement(kind=kind, text=text + _named(queries), hint=hint)
-            for (kind, text, hint), queries in self._about.items()
-        )
-
-
-def _named(queries: list[str]) -> str:
-    if not queries:
-        return ""
-    more = len(queries) - _MOST_NAMED
-    named = ", ".join(queries[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
-    return f" ({'query' if len(queries) == 1 else f'{len(queries)} queries'}: {named})"
+        found = []
+        for (kind, text, hint), queries in self._about.items():
+            more, count = len(queries) - _MOST_NAMED, "query" if len(queries) == 1 else f"{len(queries)} queries"
+            named = ", ".join(queries[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+            about = f" ({count}: {named})" if queries else ""
+            found.append(Statement(kind=kind, text=text + about, hint=hint))
+        return tuple(found)
 
 
 PASSWORD_VARIABLE, TOKEN_VARIABLE = "UNSLOW_PROMETHEUS_PASSWORD", "UNSLOW_PROMETHEUS_TOKEN"
@@ -165,39 +159,7 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
         return access
 
 
-def access_of(  # noqa: PLR0913 (as many as there are ways to say who asks)
-    url: str,
-    *,
-    username: str = "",
-    password_file: str = "",
-    bearer_file: str = "",
-    headers: tuple[str, ...] = (),
-    ca_file: str = "",
-    certificate: str = "",
-    key: str = "",
-    check_certificate: bool = True,
-    timeout_s: float = 30.0,
-    whole_s: float = 300.0,
-    environment: Mapping[str, str] = os.environ,
-) -> Access:
-    """What a command line says; secrets come from files or the environment, as everybody sees command lines."""
-    given = Access(
-        url=url,
-        username=username,
-        password=_read_secret(password_file),
-        bearer=_read_secret(bearer_file),
-        headers=tuple(_header(line) for line in headers),
-        ca_file=ca_file,
-        certificate=certificate,
-        key=key,
-        check_certificate=check_certificate,
-        timeout_s=timeout_s,
-        whole_s=whole_s,
-    )
-    return with_environment(given, environment)
-
-
-def with_environment(access: Access, environment: Mapping[str, str] = os.environ) -> Access:
+def with_environment(access: Access, environment: Mapping[str, str]) -> Access:
     """The same, with the password or token of the environment where none was given; the address made plain."""
     plain = access.plain()
     if plain.username and not plain.password:
@@ -220,14 +182,15 @@ def _basic(username: str, password: str) -> str:
     return b64encode(f"{username}:{password}".encode()).decode()
 
 
-def _header(line: str) -> tuple[str, str]:
+def parse_header(line: str) -> tuple[str, str]:
+    """Name and value; UserError where there is no colon between them."""
     name, colon, value = line.partition(":")
     if not colon:
         raise UserError("a header is written as 'Name: value'", "for example --header 'X-Scope-OrgID: team-a'")
     return name.strip(), value.strip()
 
 
-def _read_secret(path: str) -> str:
+def read_secret(path: str) -> str:
     """What the file holds, without the end of its line; nothing where no file is named."""
     if not path:
         return ""
