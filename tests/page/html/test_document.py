@@ -11,8 +11,7 @@ from page_samples import Parsed, bare, moved, page, parsed, subject, view
 
 from unslow.facts.errors import UserError
 from unslow.page.html.document import Tab, document, framed, panel, panel_names, script, style
-from unslow.page.html.markup import tag
-from unslow.page.server.runs import Offer
+from unslow.page.html.markup import Offer, tag
 from unslow.think.report import Evidence, Fix
 from unslow.think.view import Missing, SubjectView
 

@@ -29,7 +29,7 @@ from unslow.page.html.markup import (
     NOTHING,
     VERDICTS,
     Markup,
-    Offered,
+    Offer,
     badge,
     buttons_of,
     joined,
@@ -281,7 +281,7 @@ def document(
     nonce: str = "",
     token: str = "",
     title: str = "",
-    offers: Sequence[Offered] = (),
+    offers: Sequence[Offer] = (),
     tabs: tuple[Tab, ...] = (),
 ) -> str:
     """The whole page: a file that asks nobody, or where it is live that of a server, with its nonce and token."""
@@ -307,7 +307,7 @@ def document(
     return framed(name, joined([*parts, foot]), head=machine, serving=serving, tabs=tabs)
 
 
-def panel(view: View, number: int, name: str, offers: Sequence[Offered] = ()) -> str:
+def panel(view: View, number: int, name: str, offers: Sequence[Offer] = ()) -> str:
     """One panel of the page, as the server sends it; UserError where there is no such thing."""
     buttons = buttons_of(offers, number, alone=len(view.report.subjects) == 1)
     shown = shown_of(view, number)._replace(buttons=buttons)
@@ -345,7 +345,7 @@ def _switch(subjects: list[Shown]) -> Markup:
     return tag("nav", tag("ol", *items), aria_label="What was looked at", class_="switch")
 
 
-def _subject(shown: Shown, serving: Serving | None, offers: Sequence[Offered]) -> Markup:
+def _subject(shown: Shown, serving: Serving | None, offers: Sequence[Offer]) -> Markup:
     made = sections(shown)
     ways = [(identity, short, is_empty(html)) for identity, short, html in made]  # a run may fill what is empty
     links = [tag("a", short, href=f"#{one}", hidden=empty) for one, short, empty in ways if serving or not empty]

@@ -5,7 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from itertools import groupby
 from types import MappingProxyType
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple
+
+import msgspec
 
 from unslow.facts.commands import Place, parse_line
 from unslow.show.units import rate, span
@@ -153,27 +155,23 @@ def _flag(said: str) -> Markup:
 _LONGEST_NAME = 60  # Characters of a command that a screen reader says of its button
 
 
-class Offered(Protocol):
-    """A run that can be started."""
-
-    @property
-    def kind(self) -> str: ...
-    @property
-    def subject(self) -> int | None:
-        """Of which subject; None for whatever runs."""
-        ...
-
-    @property
-    def label(self) -> str: ...
-    @property
-    def words(self) -> str: ...
-    @property
-    def refused(self) -> str:
-        """Why it can't be started; empty where it can."""
-        ...
+RunKind = Literal["diagnose", "bench", "depth", "users"]
 
 
-def run_buttons(offers: Sequence[Offered], number: int) -> Markup:
+class Offer(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run would do, told before it is started."""
+
+    kind: RunKind
+    subject: int | None = None
+    """By its number in the view; None where nothing runs and the embedded engine is measured."""
+    label: str
+    words: str
+    """What is sent, and to whom."""
+    refused: str = ""
+    """Why it can't be started now; empty where it can."""
+
+
+def run_buttons(offers: Sequence[Offer], number: int) -> Markup:
     """The runs of a subject, each with what it would send."""
     rows = [_offer(offer, number) for offer in offers if offer.subject in (number, None)]
     if not rows:
@@ -183,7 +181,7 @@ def run_buttons(offers: Sequence[Offered], number: int) -> Markup:
     return tag("section", *content, id=name, class_="panel wide runs", aria_labelledby=f"{name}-title")
 
 
-def _offer(offer: Offered, number: int) -> Markup:
+def _offer(offer: Offer, number: int) -> Markup:
     identity = f"offer-{number}-{offer.kind}"
     button = tag(
         "button",
@@ -231,9 +229,11 @@ _COMPARES = re.compile(r"unslow bench(?: \S+)? --compare LAST")
 NO_BUTTONS: Mapping[str, str] = MappingProxyType({})  # Of a file, which can start nothing
 
 
-def buttons_of(offers: Iterable[Offered], number: int, *, alone: bool) -> dict[str, str]:
+def buttons_of(offers: Iterable[Offer], number: int, *, alone: bool) -> dict[str, str]:
     """The buttons of a subject that can be pressed: what each says, by its kind."""
-    found = {offer.kind: offer.label for offer in offers if offer.subject in (number, None) and not offer.refused}
+    found: dict[str, str] = {
+        offer.kind: offer.label for offer in offers if offer.subject in (number, None) and not offer.refused
+    }
     if alone and "bench" in found:  # before and after are compared where there is no doubt of what
         found["compare"] = found["bench"]
     return found

@@ -18,7 +18,8 @@ from unslow.commands.devices import DevicesRequest
 from unslow.commands.plan import PlanRequest
 from unslow.commands.tiers import TiersRequest
 from unslow.facts.errors import UserError
-from unslow.page.server.runs import NotThereError, Offer, RunShown, stop
+from unslow.page.html.markup import Offer
+from unslow.page.server.runs import NotThereError, RunShown
 from unslow.page.server.state import ServerState
 
 Kind = Literal["text", "count", "number", "switch", "list", "names"]
@@ -294,16 +295,16 @@ def offers(desk: ServerState, _question: Question) -> list[Offer]:
 
 def start(desk: ServerState, question: Question) -> RunShown:
     """Start one; UserError where it may not be."""
-    from unslow.page.server.live_run import check_offered, perform
+    from unslow.page.server.live_run import check_offered
 
     check_offered(desk.seen(), desk.wanted, question.body)
-    return desk.book.start(question.body, lambda entry: perform(desk, entry)).shown()
+    return desk.start(question.body).shown()
 
 
 def stopped(desk: ServerState, question: Question) -> RunShown:
     """End it early; what was measured until then is kept."""
     entry = desk.book.entry(question.path["run"])
-    stop(entry)
+    entry.stop()
     return entry.shown()
 
 
@@ -315,7 +316,7 @@ def followed(_desk: ServerState, _question: Question) -> None:
 _RUN = "unslow.page.server.runs:RunShown"
 RUN_ENDPOINTS = (
     Endpoint(
-        "/offers", "What could be measured, and what that sends to whom", "unslow.page.server.runs:Offer[]", offers
+        "/offers", "What could be measured, and what that sends to whom", "unslow.page.html.markup:Offer[]", offers
     ),
     Endpoint("/runs", "The last runs", f"{_RUN}[]", lambda desk, _: [entry.shown() for entry in desk.book.entries()]),
     Endpoint(

@@ -17,7 +17,7 @@ from unslow.commands.diagnose.request import DiagnoseSpec
 from unslow.commands.diagnose.target import is_live
 from unslow.facts.bench import Bench
 from unslow.facts.errors import UserError
-from unslow.page.server.runs import BusyError, RunList
+from unslow.page.server.runs import BusyError, RunList, RunWanted, StartedRun
 from unslow.show.clean import without_controls
 from unslow.think.stats.verification_report import VerifyReport
 from unslow.think.view import Slider, WhatIf
@@ -152,11 +152,17 @@ class ServerState:
         gc.freeze()  # what is there now stays: else it is walked through, for 50 ms, while somebody moves a slider
 
     def _look(self) -> None:
-        from unslow.page.server.live_run import begin, first_look
+        from unslow.page.server.live_run import first_look
 
         self.take(first_look(self.wanted))
         if self.wanted.measure:
-            begin(self)
+            self.start(RunWanted(kind="diagnose"))
+
+    def start(self, wanted: RunWanted) -> StartedRun:
+        """Start a run; BusyError while another goes on."""
+        from unslow.page.server.live_run import perform
+
+        return self.book.start(wanted, lambda entry: perform(self, entry))
 
     def look_again(self) -> None:
         """Look anew, where there was nothing to see: a server may have been started meanwhile."""
