@@ -62,8 +62,8 @@ def speed_rows(
 ) -> tuple[SpeedRow, ...]:
     """One row for each metric of which anything is known; the roof of prompts is that of the roofline."""
     goal = wish.tokens_per_s.value if isinstance(wish.tokens_per_s, Known) else None
-    decode = _row(report, DECODE, ceiling=report.expected.ceiling_tokens_per_s or None, goal=goal)
-    rows = (decode, _prefill(report, case, roofline), _row(report, FIRST_TOKEN))
+    decode = speed_row(report, DECODE, ceiling=report.expected.ceiling_tokens_per_s or None, goal=goal)
+    rows = (decode, _prefill(report, case, roofline), speed_row(report, FIRST_TOKEN))
     telling = ("measured", "as_configured", "achievable", "goal")
     return tuple(row for row in rows if any(getattr(row, name) is not None for name in telling))
 
@@ -74,11 +74,11 @@ def _prefill(report: SubjectReport, case: Case, roofline: RooflineView | None) -
     Where only short ones were, nothing is: what is expected is the speed of a long one, which they can't have.
     """
     if report.verdict == "failed":
-        return _row(report, PREFILL)
+        return speed_row(report, PREFILL)
     basis = basis_of(case)
     found = basis if isinstance(basis, Unknown) else predict_prefill(case, basis.cure)
     if isinstance(basis, Unknown) or isinstance(found, Unknown):
-        return _row(report, PREFILL)
+        return speed_row(report, PREFILL)
     only_short = PREFILL in report.measured and isinstance(measured_prefill(case), Unknown)
     as_configured = range_of(found.tokens_per_s) if basis.cure == Cure() and not only_short else None
     ceiling = found.ceiling or None
@@ -87,10 +87,10 @@ def _prefill(report: SubjectReport, case: Case, roofline: RooflineView | None) -
             at_roof = found.tokens_per_s.mid * point.roof_flops_per_s / point.predicted_flops_per_s
             ceiling = at_roof or ceiling
             break
-    return _row(report, PREFILL, as_configured=as_configured, ceiling=ceiling)
+    return speed_row(report, PREFILL, as_configured=as_configured, ceiling=ceiling)
 
 
-def _row(
+def speed_row(
     report: SubjectReport,
     metric: str,
     *,
@@ -98,6 +98,7 @@ def _row(
     ceiling: float | None = None,
     goal: float | None = None,
 ) -> SpeedRow:
+    """What a report says of a metric; `as_configured` where it expects nothing."""
     expected = report.expected
     return SpeedRow(
         metric=metric,

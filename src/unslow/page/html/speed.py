@@ -183,7 +183,7 @@ _ENDLESS = 1e6  # A speed-up beyond this has no upper end: it was measured once
 _HEADS = ("Figure", "Both", "Before", "After", "Times as fast", "Verdict")
 
 
-def render_change(change: ChangeView, number: int) -> str:  # noqa: ARG001 (the same call for all panels)
+def render_change(change: ChangeView, number: int) -> Markup:  # noqa: ARG001 (the same call for all panels)
     """The verdict, the figures, and what differs."""
     head = tag("p", badge(sign_of(change.verdict)), " ", sentence(change.because))
     table = tag(

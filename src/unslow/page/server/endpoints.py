@@ -182,13 +182,10 @@ def panel_html(desk: ServerState, question: Question) -> str:
 
     number, name = question.path["number"], question.path["name"].removesuffix(".html")
     seen = desk.seen()
-    found = seen.view
-    if not 0 <= number < len(found.subjects):
-        raise NotThereError(f"there is no subject {number}", f"there are {len(found.subjects)}, counted from 0")
     try:
-        return str(panel(found, number, name, offers_of(seen, desk.wanted)))
-    except (KeyError, UserError) as error:
-        raise NotThereError(f"there is no panel {name[:60]!r}", "see the view for those that there are") from error
+        return str(panel(seen.view, number, name, offers_of(seen, desk.wanted)))
+    except UserError as error:
+        raise NotThereError(error.message, error.hint) from error
 
 
 VIEW_ENDPOINTS = (
