@@ -111,12 +111,6 @@ def _lines(report: FitReport) -> list[_Line]:
     return lines + host
 
 
-def _usable(memory: MemoryShown) -> int | None:
-    if memory.capacity_bytes is None:
-        return None
-    return max(0, memory.capacity_bytes - memory.others_bytes - memory.reserve_bytes)
-
-
 def _needs(lines: list[_Line], width: int) -> RenderableType:
     if width < _TABLE_FROM:
         return Group(*(Padding(_in_words(*line), (0, 0, 0, 2)) for line in lines))
@@ -126,19 +120,17 @@ def _needs(lines: list[_Line], width: int) -> RenderableType:
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
     for label, m in lines:
-        usable = _usable(m)
         sizes = (m.weights_bytes, m.kv_bytes, m.compute_bytes, m.total_bytes)
-        there = "?" if usable is None else size(usable)
+        there = "?" if m.usable_bytes is None else size(m.usable_bytes)
         table.add_row(f"  {label}", *(size(s) if s else "-" for s in sizes), there, _mark(m))
     return table
 
 
 def _in_words(label: str, m: MemoryShown) -> Text:
     parts = (("weights", m.weights_bytes), ("KV cache", m.kv_bytes), ("compute", m.compute_bytes))
-    usable = _usable(m)
     text = Text(f"{label}: needs {size(m.total_bytes)}", style="bold")
     text.append(f" ({', '.join(f'{name} {size(s)}' for name, s in parts if s)})", "not bold")
-    text.append(f", usable {'?' if usable is None else size(usable)} ", "not bold")
+    text.append(f", usable {'?' if m.usable_bytes is None else size(m.usable_bytes)} ", "not bold")
     return text.append_text(_mark(m))
 
 

@@ -24,7 +24,7 @@ from unslow.think.view import Slider, WhatIf
 
 if TYPE_CHECKING:
     from unslow.page.build import SeenMachine
-    from unslow.page.what_if import Memory
+    from unslow.page.what_if.memory_view import Memory
 
 MOST, MOST_S = 64, 2.0  # Answers around one place, and the time that they may take: as a rule it is half of that
 QUIET_S = 0.3  # Since the last question: whoever drags a slider asks again sooner, and has the processor alone
