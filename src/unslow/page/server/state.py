@@ -139,7 +139,11 @@ class ServerState:
 
     def _begin(self) -> None:
         try:
-            self._look()
+            from unslow.page.server.live_run import first_look
+
+            self.take(first_look(self.wanted))
+            if self.wanted.measure:
+                self.start(RunWanted(kind="diagnose"))
         except UserError as error:
             self._error = error
         except Exception as bug:  # noqa: BLE001 (a page that says so is better than one that waits for ever)
@@ -150,13 +154,6 @@ class ServerState:
         self.prepare()
         gc.collect()
         gc.freeze()  # what is there now stays: else it is walked through, for 50 ms, while somebody moves a slider
-
-    def _look(self) -> None:
-        from unslow.page.server.live_run import first_look
-
-        self.take(first_look(self.wanted))
-        if self.wanted.measure:
-            self.start(RunWanted(kind="diagnose"))
 
     def start(self, wanted: RunWanted) -> StartedRun:
         """Start a run; BusyError while another goes on."""
