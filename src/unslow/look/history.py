@@ -12,16 +12,24 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
-from unslow.facts.bench import DECODE, LARGEST_BENCH_BYTES, PREFILL, Bench, Failure, Pass, dump_bench, parse_bench
+from unslow.facts.bench import (
+    DECODE,
+    LARGEST_BENCH_BYTES,
+    PREFILL,
+    Bench,
+    Entry,
+    Failure,
+    Pass,
+    dump_bench,
+    parse_bench,
+)
 from unslow.facts.errors import UserError
 from unslow.look.calibration import data_folder
 
-State = Literal["whole", "interrupted", "running", "broke_off"]
-"""Broke off: its program ended without a word; what had come by then is kept."""
 _VERSIONS = ("version", "driver", "kernel", "build")
 SELECTED = """
     id, taken_at, label, protocol, runtime, runtime_version, model, seconds, decode, prefill,
@@ -39,24 +47,6 @@ class Filters(NamedTuple):
     runtime: str = ""
     label: str = ""
     protocol: str = ""
-
-
-class Entry(NamedTuple):
-    """A benchmark in the list."""
-
-    id: str
-    taken_at: str
-    label: str
-    protocol: str
-    runtime: str
-    runtime_version: str
-    model: str
-    seconds: float
-    decode_tokens_per_s: float | None
-    prefill_tokens_per_s: float | None
-    answered: int
-    failed: int
-    state: State
 
 
 def columns_of(bench: Bench, owner: str) -> dict[str, Any]:

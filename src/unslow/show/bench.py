@@ -26,10 +26,11 @@ from unslow.facts.bench import (
 )
 from unslow.facts.run import PhaseTelemetry, Stat, Telemetry
 from unslow.facts.values import GB
-from unslow.show.bench_history import ComparedShown, compared_fields, compared_parts
+from unslow.show.bench_history import compared_fields, compared_parts
 from unslow.show.clean import as_json, cleaned
 from unslow.show.console import GREEN, RED, YELLOW, ReportKind, dim, head, indented, noted_table, plain_table, warning
 from unslow.show.units import rate, size, span
+from unslow.think.stats.conditions import Compared
 from unslow.think.stats.llama_bench import rows_of
 from unslow.think.stats.parts import Parts
 
@@ -264,7 +265,7 @@ class Result(Protocol):
     @property
     def parts(self) -> Parts | None: ...
     @property
-    def compared(self) -> ComparedShown | None: ...
+    def compared(self) -> Compared | None: ...
 
 
 def _json(result: Result) -> str:

@@ -1,18 +1,17 @@
 """The list of benchmarks that are kept, and one held against another."""
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol
 
 from rich.console import RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from unslow.facts.bench import DECODE, FIRST, LOWER_IS_BETTER, PREFILL, Bench, Comparison, Difference
+from unslow.facts.bench import DECODE, FIRST, LOWER_IS_BETTER, PREFILL, Comparison, Difference, Entry, HistoryReport
 from unslow.show.clean import as_json, cleaned, safe
 from unslow.show.console import GREEN, RED, YELLOW, ReportKind, bare_table, dim, head, indented, plain_table
 from unslow.show.units import rate, span
-from unslow.think.stats.conditions import Change
+from unslow.think.stats.conditions import Compared
 
 _NAMES = {
     DECODE: "decode",
@@ -36,20 +35,7 @@ _STYLES = {"slower": "red", "faster": "green", "same": "", "cannot_tell": "yello
 _SMALLEST_P = 0.001
 
 
-class ComparedShown(Protocol):
-    """Two benchmarks side by side."""
-
-    @property
-    def before(self) -> Bench: ...
-    @property
-    def comparison(self) -> Comparison: ...
-    @property
-    def changes(self) -> Sequence[Change]: ...
-    @property
-    def suspect(self) -> str: ...
-
-
-def compared_fields(compared: ComparedShown) -> dict[str, object]:
+def compared_fields(compared: Compared) -> dict[str, object]:
     """What a program needs of it: the earlier benchmark by its id and figures, not with every request."""
     before = compared.before
     known = {"id": before.id, "taken_at": before.taken_at, "runtime_version": before.runtime_version}
@@ -63,7 +49,7 @@ def compared_fields(compared: ComparedShown) -> dict[str, object]:
     }
 
 
-def compared_parts(compared: ComparedShown) -> Iterator[RenderableType]:
+def compared_parts(compared: Compared) -> Iterator[RenderableType]:
     """The parts for a terminal: one plain sentence first, the figures, what changed."""
     comparison, before = cleaned(compared.comparison), compared.before
     word, style = _VERDICTS[comparison.verdict]
@@ -128,56 +114,14 @@ _DONE = {"imported": "kept", "forgotten": "removed"}
 _WIDE = 100
 
 
-class _Line(Protocol):
-    """One kept benchmark."""
-
-    @property
-    def id(self) -> str: ...
-    @property
-    def taken_at(self) -> str: ...
-    @property
-    def label(self) -> str: ...
-    @property
-    def protocol(self) -> str: ...
-    @property
-    def runtime(self) -> str: ...
-    @property
-    def runtime_version(self) -> str: ...
-    @property
-    def model(self) -> str: ...
-    @property
-    def decode_tokens_per_s(self) -> float | None: ...
-    @property
-    def prefill_tokens_per_s(self) -> float | None: ...
-    @property
-    def answered(self) -> int: ...
-    @property
-    def failed(self) -> int: ...
-    @property
-    def state(self) -> str: ...
-
-
-class HistoryShown(Protocol):
-    """Some of what is kept, or what was done to it."""
-
-    @property
-    def what(self) -> str: ...
-    @property
-    def path(self) -> str: ...
-    @property
-    def total(self) -> int: ...
-    @property
-    def benchmarks(self) -> Sequence[_Line]: ...
-
-
-def _json(report: HistoryShown) -> str:
+def _json(report: HistoryReport) -> str:
     """Each line by the names of its fields; a line of the history is a tuple, which JSON would take for a list."""
-    lines = [line._asdict() if hasattr(line, "_asdict") else line for line in report.benchmarks]
+    lines = [line._asdict() for line in report.benchmarks]
     known = {"schema": "unslow.benchmarks/1", "what": report.what, "path": report.path, "total": report.total}
     return as_json({**known, "benchmarks": lines})
 
 
-def _history_parts(report: HistoryShown, width: int) -> Iterator[RenderableType]:
+def _history_parts(report: HistoryReport, width: int) -> Iterator[RenderableType]:
     if report.what in _DONE:
         yield from (Text(f"{_DONE[report.what]} {safe(line.id)}  {safe(line.model)}") for line in report.benchmarks)
         return
@@ -208,7 +152,7 @@ def _history_parts(report: HistoryShown, width: int) -> Iterator[RenderableType]
         yield dim(f"and {rest} more in {safe(report.path)}")
 
 
-def _note(line: _Line) -> str:
+def _note(line: Entry) -> str:
     state = _STATES.get(line.state, line.state)
     words = [line.label, state if state != "broke off" else f"broke off after {line.answered} answers"]
     words += [f"{line.failed} failed"] if line.failed else []
@@ -216,4 +160,4 @@ def _note(line: _Line) -> str:
     return ", ".join(word for word in words if word)
 
 
-render_history = ReportKind[HistoryShown](None, _history_parts, json=_json, called="a benchmark", clean=False)
+render_history = ReportKind[HistoryReport](None, _history_parts, json=_json, called="a benchmark", clean=False)
