@@ -19,12 +19,12 @@ from unslow.commands.verify.comparison import read_verified
 from unslow.facts.bench import Bench
 from unslow.facts.errors import UserError
 from unslow.page.build import masked_view, view_target
-from unslow.page.html.markup import MASKED, amount, begun, metric_name
+from unslow.page.html.markup import MASKED, begun, metric_name
 from unslow.page.html.speed import sign_of, speedup_ends, worded
 from unslow.show.clean import cleaned, safe
 from unslow.show.labels import budget_title, folded, told_phases
 from unslow.show.markdown import NOTHING, RULE, escaped, prose, signature, subject_markdown
-from unslow.show.units import rate, size, span
+from unslow.show.units import amount, rate, size, span
 from unslow.think.judge.budget import UNEXPLAINED
 from unslow.think.report import Range, SubjectReport
 from unslow.think.stats.verification_report import VerifyReport

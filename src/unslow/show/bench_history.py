@@ -10,7 +10,7 @@ from rich.text import Text
 from unslow.facts.bench import DECODE, FIRST, LOWER_IS_BETTER, PREFILL, Comparison, Difference, Entry, HistoryReport
 from unslow.show.clean import as_json, cleaned, safe
 from unslow.show.console import GREEN, RED, YELLOW, ReportKind, bare_table, dim, head, indented, plain_table
-from unslow.show.units import rate, span
+from unslow.show.units import amount, rate
 from unslow.think.stats.conditions import Compared
 
 _NAMES = {
@@ -102,8 +102,7 @@ def _name(metric: str) -> str:
 def _differences(differences: Sequence[Difference]) -> Table:
     table = plain_table("  FIGURE", "BEFORE", "AFTER", "RATIO", "95 % INTERVAL", "VERDICT")
     for one in differences:
-        is_time = one.metric in LOWER_IS_BETTER
-        before, after = (span(value) if is_time else f"{rate(value)} tok/s" for value in (one.before, one.after))
+        before, after = amount(one.metric, one.before), amount(one.metric, one.after)
         row = (f"  {_name(one.metric)}", before, after, f"×{one.ratio:.3f}", f"{one.low:.3f} to {one.high:.3f}")
         table.add_row(*row, Text(_WORDS[one.verdict], style=_STYLES[one.verdict]))
     return table

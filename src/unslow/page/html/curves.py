@@ -17,7 +17,7 @@ from unslow.page.html.figure import (
     side_axis,
     tokens,
 )
-from unslow.page.html.markup import Markup, amount
+from unslow.page.html.markup import Markup
 from unslow.page.html.svg import (
     FORMATS,
     LINE,
@@ -34,6 +34,7 @@ from unslow.page.html.svg import (
     top,
     width,
 )
+from unslow.show.units import amount
 from unslow.think.view import CurvePoint, CurveView
 
 FEET = {"depth": "tokens in the context", "users": "users at once"}

@@ -10,7 +10,6 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from unslow.facts.commands import Place, parse_line
-from unslow.show.units import rate, span
 
 Attribute = str | float | bool | None
 _VOID = frozenset({"br", "hr", "img", "input", "link", "meta"})
@@ -111,16 +110,6 @@ def badge(sign: Sign) -> Markup:
 def metric_name(metric: str) -> str:
     """A figure as a person calls it."""
     return METRICS.get(metric) or metric.removesuffix("_tokens_per_s").removesuffix("_s").replace("_", " ")
-
-
-def is_time(metric: str) -> bool:
-    """Whether less of it is better."""
-    return metric.endswith("_s") and not metric.endswith("_per_s")
-
-
-def amount(metric: str, value: float) -> str:
-    """A figure in its unit."""
-    return span(value) if is_time(metric) else f"{rate(value)} tok/s"
 
 
 def lines_to_copy(texts: Sequence[str]) -> Markup:

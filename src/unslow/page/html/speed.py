@@ -3,21 +3,9 @@
 from collections.abc import Iterator, Sequence
 from math import isfinite
 
-from unslow.page.html.markup import (
-    CHANGES,
-    NOTHING,
-    Markup,
-    Sign,
-    amount,
-    badge,
-    is_time,
-    joined,
-    metric_name,
-    sentence,
-    tag,
-)
+from unslow.page.html.markup import CHANGES, NOTHING, Markup, Sign, badge, joined, metric_name, sentence, tag
 from unslow.show.labels import budget_title, folded, label, told_phases
-from unslow.show.units import rate, span
+from unslow.show.units import amount, is_time, rate, span
 from unslow.think.judge.budget import UNEXPLAINED
 from unslow.think.report import BudgetPart, Finding, Range
 from unslow.think.view import ChangeRow, ChangeView, SpeedRow
