@@ -173,7 +173,7 @@ def depth_curve(case: Case, benches: Sequence[Bench] = ()) -> CurveView | Unknow
     """Tokens per second by depth, or why there is neither a measurement nor a prediction."""
     seen, basis = _swept("depth", DECODE, benches) or _depths_of(case), basis_of(case)
     if isinstance(basis, Unknown):
-        return _view("depth", DECODE, _measured_only(seen), seen, "") if seen.points else basis
+        return _view("depth", DECODE, _with_predictions(seen.points), seen, "") if seen.points else basis
     # As far as one conversation may go
     runtime = case.runtime
     facts = (runtime.context_per_slot, runtime.context_length, runtime.context_set, case.model.context_trained)
@@ -189,7 +189,7 @@ def users_curve(case: Case, benches: Sequence[Bench] = ()) -> CurveView | Unknow
     """Tokens per second of all users together by their number, or why there is neither."""
     seen, basis = _swept("users", TOGETHER, benches) or _at_once_of(case), basis_of(case)
     if isinstance(basis, Unknown):
-        return _view("users", TOGETHER, _measured_only(seen), seen, "") if seen.points else basis
+        return _view("users", TOGETHER, _with_predictions(seen.points), seen, "") if seen.points else basis
     # How many conversations are answered at once; None where nobody says
     runtime = case.runtime
     slots = runtime.slots.value_or(runtime.max_sequences.value_or(None)) or None
@@ -257,12 +257,10 @@ def _grid(first: float, last: float) -> list[float]:
     return [*found, float(last)]
 
 
-def _measured_only(seen: _Measured) -> tuple[CurvePoint, ...]:
-    return tuple(seen.points[at] for at in sorted(seen.points))
-
-
 def _with_predictions(
-    measured: dict[float, CurvePoint], grid: Iterable[float], predicted: Callable[[float], Interval | None]
+    measured: dict[float, CurvePoint],
+    grid: Iterable[float] = (),
+    predicted: Callable[[float], Interval | None] = lambda _at: None,
 ) -> tuple[CurvePoint, ...]:
     """All places in order, each with what is expected there."""
     found = []

@@ -11,7 +11,7 @@ from rich.text import Text
 from unslow.facts.values import NOT_LOOKED
 from unslow.show.clean import cleaned
 from unslow.show.console import GREEN, RED, YELLOW, TextConsole, command_text, head, indented, mark_grid, pair_grid
-from unslow.show.labels import budget_title, folded, label, price_of, promised, told_phases, worded_value
+from unslow.show.labels import budget_title, folded, label, price_of, promised, subject_title, told_phases, worded_value
 from unslow.show.units import rate, span
 from unslow.think.case.prediction import DECODE
 from unslow.think.judge.budget import UNEXPLAINED
@@ -146,11 +146,7 @@ def render(report: Report, *, width: int, color: bool, everything: bool) -> str:
 
 def _subject(subject: SubjectReport, *, everything: bool, width: int) -> RenderableType:
     word, style = _HEADS[subject.verdict]
-    alike = subject.devices.count(subject.devices[0])
-    device = subject.devices[0].replace("(R)", "").replace("(TM)", "")
-    device = f"{alike} x {device}" if alike > 1 else device
-    names = [name for name in (subject.runtime, subject.model, device) if name != "unknown hardware"]
-    parts: list[RenderableType] = [head(word, " · ".join(names), style), "", indented(subject.summary)]
+    parts: list[RenderableType] = [head(word, subject_title(subject), style), "", indented(subject.summary)]
     if subject.findings:
         parts += ["", Text("Why", style="bold"), *chain_parts(subject, everything=everything)]
     speed = _speed(subject)

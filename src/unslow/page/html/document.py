@@ -15,7 +15,6 @@ from unslow.page.html.curves import render_curve
 from unslow.page.html.diagnosis import (
     checklist,
     contradictions,
-    device_name,
     findings,
     not_there,
     render_verdict,
@@ -44,7 +43,7 @@ from unslow.page.html.speed import budgets, render_change, speeds
 from unslow.page.html.timeline import render_timeline
 from unslow.page.speeds import speed_row
 from unslow.show.clean import cleaned, safe
-from unslow.show.labels import label, worded_value
+from unslow.show.labels import device_name, label, worded_value
 from unslow.show.units import rate
 from unslow.think.case.prediction import DECODE, PREFILL
 from unslow.think.judge.phases import FIRST_TOKEN

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from math import isfinite
 
 from unslow.page.html.markup import CHANGES, NOTHING, Markup, Sign, badge, joined, metric_name, sentence, tag
+from unslow.page.html.svg import ticks
 from unslow.show.labels import budget_title, folded, label, told_phases
 from unslow.show.units import amount, is_time, rate, span
 from unslow.think.judge.budget import UNEXPLAINED
@@ -12,6 +13,7 @@ from unslow.think.view import ChangeRow, ChangeView, SpeedRow
 
 _ROOM = 1.03  # Of the largest value: so that its mark does not stand on the edge
 _THINNEST = 0.35  # Percent of the width: a bar that is nearly nothing can still be seen
+_LAST_TICK = 0.94  # Of the width: the number of a later one would be cut
 _FAR = 6.0  # Times as much as anything else: a ceiling beyond that would leave the rest of the bar a speck
 _BAR = 30
 _DECODE = "decode_tokens_per_s"
@@ -48,7 +50,7 @@ def _speed_bar(row: SpeedRow, top: float) -> Markup:
         parts.append(tag("rect", x="0", y="11", width=f"{width:.3f}%", height="8", class_="bar-measured"))
     marks = ((row.ceiling, "ceiling"), (row.goal, "goal"))
     parts += [_line(value, top, name, 0, _BAR) for value, name in marks if value is not None and value <= top]
-    for tick in nice_ticks(top, 5):
+    for tick in (tick for tick in ticks(0, top, 5) if tick <= _LAST_TICK * top):
         x, shown = f"{_percent(tick, top):.3f}%", span(tick) if is_time(row.metric) and tick else f"{tick:,.6g}"
         parts.append(tag("line", x1=x, x2=x, y1="26", y2="30", class_="tick"))
         parts.append(tag("text", shown, x=x, y=str(_BAR + 12), text_anchor="start" if tick == 0 else "middle"))
@@ -72,14 +74,6 @@ def _band(reach: Range, top: float, name: str) -> Markup:
 def _line(value: float, top: float, name: str, start: int, end: int) -> Markup:
     x = f"{_percent(value, top):.3f}%"
     return tag("line", x1=x, x2=x, y1=str(start), y2=str(end), class_=f"mark-{name}")
-
-
-def nice_ticks(top: float, most: int) -> list[float]:
-    """Round numbers from 0 on, at most so many, none within the last fifteenth where its text would be cut."""
-    step = 10.0 ** (len(f"{int(top / most)}") - 1) if top >= most else 10.0**-9
-    while top / step > most:
-        step *= 2.5 if f"{step:e}".startswith("2") else 2
-    return [number * step for number in range(most + 1) if number * step <= top * 0.94]
 
 
 def _legend(row: SpeedRow, top: float) -> Iterator[Markup]:
