@@ -1,13 +1,12 @@
 """The list of benchmarks that are kept, and one held against another."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from rich.console import RenderableType
 from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
-from unslow.facts.bench import DECODE, FIRST, LOWER_IS_BETTER, PREFILL, Comparison, Difference, Entry, HistoryReport
+from unslow.facts.bench import DECODE, FIRST, LOWER_IS_BETTER, PREFILL, Comparison, Entry, HistoryReport
 from unslow.show.clean import as_json, cleaned, safe
 from unslow.show.console import GREEN, RED, YELLOW, ReportKind, bare_table, dim, head, indented, plain_table
 from unslow.show.units import amount, rate
@@ -59,7 +58,13 @@ def compared_parts(compared: Compared) -> Iterator[RenderableType]:
     yield dim(safe(f"against {named} of {before.taken_at[:16].replace('T', ' ')}, {runtime}"))
     yield ""
     if comparison.differences:
-        yield _differences(comparison.differences)
+        table = plain_table("  FIGURE", "BEFORE", "AFTER", "RATIO", "95 % INTERVAL", "VERDICT")
+        for found in comparison.differences:
+            sides = (amount(found.metric, side) for side in (found.before, found.after))
+            ratio = f"×{found.ratio:.3f}", f"{found.low:.3f} to {found.high:.3f}"
+            verdict = Text(_WORDS[found.verdict], style=_STYLES[found.verdict])
+            table.add_row(f"  {_name(found.metric)}", *sides, *ratio, verdict)
+        yield table
         yield ""
     if compared.changes:
         yield dim("WHAT CHANGED")
@@ -97,15 +102,6 @@ def compared_sentence(comparison: Comparison) -> str:
 
 def _name(metric: str) -> str:
     return _NAMES.get(metric, metric)
-
-
-def _differences(differences: Sequence[Difference]) -> Table:
-    table = plain_table("  FIGURE", "BEFORE", "AFTER", "RATIO", "95 % INTERVAL", "VERDICT")
-    for one in differences:
-        before, after = amount(one.metric, one.before), amount(one.metric, one.after)
-        row = (f"  {_name(one.metric)}", before, after, f"×{one.ratio:.3f}", f"{one.low:.3f} to {one.high:.3f}")
-        table.add_row(*row, Text(_WORDS[one.verdict], style=_STYLES[one.verdict]))
-    return table
 
 
 _STATES = {"interrupted": "stopped", "running": "running now", "broke_off": "broke off", "whole": ""}

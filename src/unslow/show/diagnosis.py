@@ -1,6 +1,6 @@
 """The diagnosis for a person at a terminal: the verdict first, then the causes, where the time goes, and the proof."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import groupby
 
 from rich.console import Group, RenderableType
@@ -21,14 +21,6 @@ from unslow.think.judge.summary import is_for
 from unslow.think.report import BudgetPart, ChecklistItem, Finding, Fix, Range, Report, SubjectReport, Untold
 
 _SHADES = ("cyan", "magenta", "blue", "yellow", "green", "red")
-
-
-def budget_parts(budget: Sequence[BudgetPart], *, width: int, everything: bool) -> list[RenderableType]:
-    """One block for each phase; nothing of a phase of which no part is known."""
-    blocks: list[RenderableType] = []
-    for phase, parts in told_phases(budget):
-        blocks += ["", _block(phase, parts if everything else folded(parts), bar=min(60, width - 4))]
-    return blocks
 
 
 def _block(phase: str, parts: list[BudgetPart], bar: int) -> RenderableType:
@@ -53,12 +45,6 @@ def _block(phase: str, parts: list[BudgetPart], bar: int) -> RenderableType:
 _SHORT = 40  # Characters of a value: so few may be said twice
 _NAMES = 12  # Columns of the names on the left: those of "because", the longest of them
 _Row = tuple[str, Text] | str  # A name with its words, or a line to copy
-
-
-def chain_parts(subject: SubjectReport, *, everything: bool) -> list[RenderableType]:
-    """Every chain, numbered; `everything` also shows the evidence of what follows, and how to fix that."""
-    chains = chains_of(subject.findings)
-    return [_chain(number, chain, subject, everything=everything) for number, chain in enumerate(chains, 1)]
 
 
 def _chain(number: int, chain: Chain, subject: SubjectReport, *, everything: bool) -> RenderableType:
@@ -148,10 +134,13 @@ def _subject(subject: SubjectReport, *, everything: bool, width: int) -> Rendera
     word, style = _HEADS[subject.verdict]
     parts: list[RenderableType] = [head(word, subject_title(subject), style), "", indented(subject.summary)]
     if subject.findings:
-        parts += ["", Text("Why", style="bold"), *chain_parts(subject, everything=everything)]
+        chains = enumerate(chains_of(subject.findings), 1)
+        parts += ["", Text("Why", style="bold")]
+        parts += [_chain(number, chain, subject, everything=everything) for number, chain in chains]
     speed = _speed(subject)
     parts += ["", Text("How fast", style="bold"), speed] if speed.row_count else [""]
-    parts += budget_parts(subject.budget, width=width, everything=everything)
+    for phase, budget in told_phases(subject.budget):
+        parts += ["", _block(phase, budget if everything else folded(budget), bar=min(60, width - 4))]
     if subject.contradictions:
         parts += ["", *_contradictions(subject)]
     if subject.ask_next:

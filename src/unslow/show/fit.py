@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from itertools import groupby
-from typing import NamedTuple
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
@@ -56,16 +55,9 @@ _PARTS = (
 """The parts of a bar in their order."""
 
 
-class _Line(NamedTuple):
-    """A memory, or several that are alike, under a name that tells which."""
-
-    label: str
-    memory: MemoryShown
-
-
 def _answer(report: FitReport, width: int) -> RenderableType:
     lines = _lines(report)
-    bars = [line for line in lines if line.memory.capacity_bytes]
+    bars = [(label, memory) for label, memory in lines if memory.capacity_bytes]
     word, style = _HEADS[report.verdict]
     counted = [(name, len(list(same))) for name, same in groupby(device.name for device in report.devices)]
     devices = ", ".join(f"{n}x {name}" if n > 1 else name for name, n in counted) or "the host alone"
@@ -98,20 +90,20 @@ def _subject(report: FitReport) -> str:
     return " · ".join((sizes, report.runtime.replace("_", "."), tokens, cache))
 
 
-def _lines(report: FitReport) -> list[_Line]:
+def _lines(report: FitReport) -> list[tuple[str, MemoryShown]]:
     """A line for each device, those in a row that are alike together, and one for the host where it is asked for."""
     several = len(report.devices) > 1
     lines, first = [], 0
     for memory, same in groupby(report.devices):
         last = first + len(list(same)) - 1
         number = f"{first} " if first == last else f"{first}-{last} each "
-        lines.append(_Line(f"{number if several else ''}{memory.name}", memory))
+        lines.append((f"{number if several else ''}{memory.name}", memory))
         first = last + 1
-    host = [_Line(report.host.name, report.host)] if report.host.total_bytes else []
+    host = [(report.host.name, report.host)] if report.host.total_bytes else []
     return lines + host
 
 
-def _needs(lines: list[_Line], width: int) -> RenderableType:
+def _needs(lines: list[tuple[str, MemoryShown]], width: int) -> RenderableType:
     if width < _TABLE_FROM:
         return Group(*(Padding(_in_words(*line), (0, 0, 0, 2)) for line in lines))
     table = bare_table()
@@ -144,8 +136,8 @@ def _mark(memory: MemoryShown) -> Text:
     return Text("✓", style="green")
 
 
-def _bars(lines: list[_Line], width: int) -> list[RenderableType]:
-    longest = max(len(line.label) for line in lines)
+def _bars(lines: list[tuple[str, MemoryShown]], width: int) -> list[RenderableType]:
+    longest = max(len(label) for label, _ in lines)
     bar = min(_LONGEST_BAR, width - longest - 20)
     if bar < _SHORTEST_BAR:
         bar = width - 4

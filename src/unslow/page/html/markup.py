@@ -162,28 +162,27 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
 
 def run_buttons(offers: Sequence[Offer], number: int) -> Markup:
     """The runs of a subject, each with what it would send."""
-    rows = [_offer(offer, number) for offer in offers if offer.subject in (number, None)]
+    rows = []
+    for offer in offers:
+        if offer.subject in (number, None):
+            identity = f"offer-{number}-{offer.kind}"
+            button = tag(
+                "button",
+                offer.label,
+                id=f"start-{number}-{offer.kind}",
+                type="button",
+                class_="start",
+                data_run=offer.kind,
+                data_subject=offer.subject,
+                aria_describedby=identity,
+                disabled=bool(offer.refused),
+            )
+            rows.append(tag("li", button, tag("span", offer.refused or offer.words, id=identity, class_="quiet")))
     if not rows:
         return NOTHING
     name = f"runs-{number}"
     content = (tag("h3", "Measure", id=f"{name}-title"), tag("ul", *rows))
     return tag("section", *content, id=name, class_="panel wide runs", aria_labelledby=f"{name}-title")
-
-
-def _offer(offer: Offer, number: int) -> Markup:
-    identity = f"offer-{number}-{offer.kind}"
-    button = tag(
-        "button",
-        offer.label,
-        id=f"start-{number}-{offer.kind}",
-        type="button",
-        class_="start",
-        data_run=offer.kind,
-        data_subject=offer.subject,
-        aria_describedby=identity,
-        disabled=bool(offer.refused),
-    )
-    return tag("li", button, tag("span", offer.refused or offer.words, id=identity, class_="quiet"))
 
 
 def run_bar() -> Markup:

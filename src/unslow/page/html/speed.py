@@ -20,14 +20,6 @@ _DECODE = "decode_tokens_per_s"
 _LITTLE = 0.02  # A share that needs a digit more
 
 
-def _bullet(row: SpeedRow) -> Markup:
-    better = tag("span", "less is better", class_="quiet") if is_time(row.metric) else NOTHING
-    head = tag("h4", metric_name(row.metric), " ", better)
-    top = _top(row)
-    bar = _speed_bar(row, top) if top > 0 else NOTHING
-    return tag("div", head, bar, tag("ul", *_legend(row, top), class_="legend"), class_="bullet")
-
-
 def _top(row: SpeedRow) -> float:
     """Where the bar ends: at the ceiling, unless that is so far off that nothing else could be seen; 0 for no bar."""
     highs = [reach.high for reach in (row.as_configured, row.achievable) if reach]
@@ -108,7 +100,14 @@ def speeds(rows: Sequence[SpeedRow]) -> Markup:
     """Every figure with its bar."""
     if not rows:
         return tag("p", "No speed was measured.", class_="quiet")
-    return tag("div", *map(_bullet, rows), class_="bullets")
+    bullets = []
+    for row in rows:
+        better = tag("span", "less is better", class_="quiet") if is_time(row.metric) else NOTHING
+        top = _top(row)
+        bar = _speed_bar(row, top) if top > 0 else NOTHING
+        legend = tag("ul", *_legend(row, top), class_="legend")
+        bullets.append(tag("div", tag("h4", metric_name(row.metric), " ", better), bar, legend, class_="bullet"))
+    return tag("div", *bullets, class_="bullets")
 
 
 _ROOM_FOR_A_NUMBER = 5.0  # Percent of the width: what a digit takes on a narrow screen

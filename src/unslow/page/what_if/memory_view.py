@@ -98,17 +98,16 @@ def named_strangers(held: int, strangers: Sequence[Stranger], *, is_host: bool =
             words = f"{name} ({len(each)} processes)" if len(each) > 1 else name
             found.append(MemoryPart(kind="stranger", name=words, bytes=size))
     if left > 0:
-        name = "other programs and the system" if is_host else _rest_of(strangers, len(sizes) - _MOST_NAMED)
+        # What is in use and nobody counted: by the names of those whose size the driver does not tell
+        untold = list(dict.fromkeys(stranger.name for stranger in strangers if not stranger.bytes))
+        beyond = len(sizes) - _MOST_NAMED
+        name = f"{beyond} smaller programs, and what is not named" if beyond > 0 else UNNAMED
+        if is_host:
+            name = "other programs and the system"
+        elif untold:
+            name = f"{', '.join(untold[:3])}{' and others' if len(untold) > 3 else ''}: sizes not told"  # noqa: PLR2004
         found.append(MemoryPart(kind="stranger", name=name, bytes=left))
     return found
-
-
-def _rest_of(strangers: Sequence[Stranger], beyond: int) -> str:
-    """What is in use and nobody counted: by the names of those whose size the driver does not tell."""
-    names = list(dict.fromkeys(stranger.name for stranger in strangers if not stranger.bytes))
-    if names:
-        return f"{', '.join(names[:3])}{' and others' if len(names) > 3 else ''}: sizes not told"  # noqa: PLR2004
-    return f"{beyond} smaller programs, and what is not named" if beyond > 0 else UNNAMED
 
 
 KnobName = Literal["context", "gpu_layers", "kv_type", "quant", "slots"]
@@ -248,21 +247,17 @@ def what_if_summary(
     elif verdict == "cannot_tell":
         rest = f"how much memory the host has for {size(host.total_bytes)} is not known"
         said = f"{_names(devices)} would have room, but {rest}" if devices else rest.capitalize()
+    elif verdict == "partly" and not layers.on_gpus:
+        said = f"Nothing on {_names(devices)}: {size(host.total_bytes)} in the host's memory"
     elif verdict == "partly":
-        said = _in_part(devices, host, layers)
+        what = f"{layers.on_gpus} of {layers.everything} layers" if layers.on_gpus < layers.everything else "all layers"
+        without = f" but for matrices of {layers.parted}" if layers.parted else ""
+        said = f"Fits in part: {what}{without} on {_names(devices)}, {size(host.total_bytes)} in the host's memory"
     else:
         said = f"Fits: {_used(devices or [host])}"
     tight = ", with little to spare" if verdict == "tight" else ""
     expected = f"; {rate(speed.low)} to {rate(speed.high)} tok/s expected" if speed else ""
     return f"{said}{tight}{expected}"
-
-
-def _in_part(devices: Sequence[MemoryShown], host: MemoryShown, layers: LayerCount) -> str:
-    if not layers.on_gpus:
-        return f"Nothing on {_names(devices)}: {size(host.total_bytes)} in the host's memory"
-    what = f"{layers.on_gpus} of {layers.everything} layers" if layers.on_gpus < layers.everything else "all layers"
-    without = f" but for matrices of {layers.parted}" if layers.parted else ""
-    return f"Fits in part: {what}{without} on {_names(devices)}, {size(host.total_bytes)} in the host's memory"
 
 
 def _short_of(devices: Sequence[MemoryShown], host: MemoryShown) -> str:
