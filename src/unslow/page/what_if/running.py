@@ -4,9 +4,9 @@ What lies in memory, where its layers lie, and its own line, changed.
 """
 
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from functools import cache, partial
-from typing import NamedTuple
 
 import msgspec
 
@@ -63,15 +63,11 @@ from unslow.think.view import MemoryBar, WhatIf
 _UNTOLD = "nothing tells how many layers are on the GPU"
 
 
-class Placed(NamedTuple):
-    """So many layers, the output counted as one, and why so many."""
+def placed_unseen(case: Case, answers: GgufAnswers) -> tuple[int, str] | None:
+    """How many layers that nobody counted should be on GPUs, the output counted as one, and why so many.
 
-    layers: int
-    note: str
-
-
-def placed_unseen(case: Case, answers: GgufAnswers) -> Placed | None:
-    """Where layers should lie that nobody counted; None where they were counted, or where nothing came to lie."""
+    None where they were counted, or where nothing came to lie.
+    """
     runtime, everything = case.runtime, answers.subject.everything
     if not answers.subject.gpus or isinstance(runtime.gpu_layers, Known) or isinstance(runtime.buffers, Known):
         return None
@@ -80,16 +76,16 @@ def placed_unseen(case: Case, answers: GgufAnswers) -> Placed | None:
     if share is not None:  # that the server itself says is in GPU memory, as Ollama does
         share = min(1.0, share)
         layers = round(share * everything)
-        return Placed(layers, f"the server says that {share:.0%} of the model is on the GPU: about {layers} layers")
+        return layers, f"the server says that {share:.0%} of the model is on the GPU: about {layers} layers"
     told = runtime.gpu_layers_set
     if isinstance(told, Known) and told.value >= 0:
-        return Placed(min(told.value, everything), f"{_UNTOLD}; it was told {told.value}")
+        return min(told.value, everything), f"{_UNTOLD}; it was told {told.value}"
     if case.runtime.state.value_or("loaded") == "failed":
         return None
     return _by_bytes(case, answers) or (None if _is_known_otherwise(case) else _that_fit(case, answers))
 
 
-def _by_bytes(case: Case, answers: GgufAnswers) -> Placed | None:
+def _by_bytes(case: Case, answers: GgufAnswers) -> tuple[int, str] | None:
     """By what it holds; None where nobody tells that, or where bytes are no number of layers."""
     counted = [own_bytes_on(case, gpu) for gpu in answers.subject.gpus]
     is_listed = own_is_counted(case) and any(counted)
@@ -97,18 +93,18 @@ def _by_bytes(case: Case, answers: GgufAnswers) -> Placed | None:
     if case.model.experts.value_or(0) > 1 or case.runtime.tensor_overrides.value_or([]):  # parts may lie apart
         note = f"{_UNTOLD}: what the driver counts as the server's is taken for whole ones"
         seen = held is not None and _is_known_otherwise(case)
-        return Placed(answers.subject.now.gpu_layers, note) if seen else None
+        return (answers.subject.now.gpu_layers, note) if seen else None
     if held is not None:
         layers = _layers_of(answers, held)
-        return Placed(layers, f"{_UNTOLD}; what the driver counts as the server's comes to {layers}")
+        return layers, f"{_UNTOLD}; what the driver counts as the server's comes to {layers}"
     unnamed = 0 if _is_known_otherwise(case) else sum(unnamed_bytes(case, answers.subject))
     if not unnamed:
         return None
     layers = _layers_of(answers, unnamed)
-    return Placed(layers, f"{_UNTOLD}; the memory in use that nobody is named for comes to {layers}")
+    return layers, f"{_UNTOLD}; the memory in use that nobody is named for comes to {layers}"
 
 
-def _that_fit(case: Case, answers: GgufAnswers) -> Placed:
+def _that_fit(case: Case, answers: GgufAnswers) -> tuple[int, str]:
     """As many as have room in what others leave; what has no name is taken for its own."""
     subject, own = answers.subject, unnamed_bytes(case, answers.subject)
     margin = margin_bytes(case) / len(subject.gpus)
@@ -121,7 +117,7 @@ def _that_fit(case: Case, answers: GgufAnswers) -> Placed:
         return all(shown.fits is not False and (shown.free_bytes or 0) >= margin for shown in laid.devices)
 
     layers = _most(subject.everything, fits)
-    return Placed(layers, f"{_UNTOLD}; {layers} would fit")
+    return layers, f"{_UNTOLD}; {layers} would fit"
 
 
 def with_its_own(case: Case, answers: GgufAnswers) -> Subject:
@@ -175,11 +171,7 @@ def _is_known_otherwise(case: Case) -> bool:
 
 def _most(everything: int, holds: Callable[[int], bool]) -> int:
     """The largest number of layers of which it holds, as of all that are fewer; 0 where it does of none."""
-    low, high = 0, everything
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if holds(middle) else (low, middle - 1)
-    return low
+    return bisect_left(range(1, everything + 1), x=True, key=lambda layers: not holds(layers))
 
 
 def line_of(case: Case, now: AskedSettings, asked: AskedSettings, settings: Settings) -> str:
@@ -252,8 +244,8 @@ def _subject(case: Case, found: FoundModel, gpus: tuple[Gpu, ...], memory: Hardw
         gpus=gpus,
     )
     if placed := placed_unseen(case, GgufAnswers(subject)):
-        now = subject.now._replace(gpu_layers=placed.layers)
-        subject = subject._replace(now=now, notes=(placed.note, *subject.notes))
+        layers, note = placed
+        subject = subject._replace(now=subject.now._replace(gpu_layers=layers), notes=(note, *subject.notes))
     subject = with_its_own(case, GgufAnswers(subject))
     return subject._replace(command=partial(line_of, case, subject.now))
 
