@@ -8,10 +8,26 @@ import random
 import statistics
 import time
 
+from unslow.commands._hardware import find_memory
 from unslow.commands.fit import FitRequest
+from unslow.commands.fit.gguf import find_setup, lines_of
+from unslow.commands.models.find import find_shape
+from unslow.commands.plan import PlanRequest
+from unslow.commands.plan.gguf import planned_hardware
+from unslow.facts.errors import UserError
 from unslow.facts.values import Unknown
+from unslow.look.system import System
 from unslow.look.system.live import LiveSystem
-from unslow.page.what_if import Memory, memory_for
+from unslow.page.what_if import gguf_memory
+from unslow.page.what_if.gguf import GgufAnswers, Priced, Subject, asked_now, knobs_of
+from unslow.page.what_if.hf import HfSubject, hf_memory
+from unslow.page.what_if.memory_view import AskedSettings, Memory
+from unslow.page.what_if.running import startable
+from unslow.think.hardware import Hardware
+from unslow.think.memo import one_judgement
+from unslow.think.memory.llama_cpp.hyperparameters import hyper_of
+from unslow.think.memory.llama_cpp.settings import Settings
+from unslow.think.setup import Setup
 
 MODELS = ("llama-3.1-8b", "llama-3.3-70b", "gpt-oss-120b")
 DEVICE = "RTX 4090"
@@ -29,6 +45,59 @@ def main() -> None:
     print("|---|--:|--:|--:|--:|--:|")
     for model in arguments.models:
         print(_row(model, arguments.times, random.Random(arguments.seed)), flush=True)
+
+
+def named_subject(system: System, request: FitRequest) -> Subject | Unknown:
+    """The subject; UserError where there is no such model or device, or llama.cpp would not start so."""
+    request, found, setup = find_setup(system, request)
+    if not setup.hardware.rooms and setup.hardware.host_room is None:
+        return Unknown("how much memory the host has is not known", "say so: --ram 64GB")
+    now, notes = asked_now(found, setup), setup.hardware.memory_notes
+    hardware = _with_speed(system, request, setup)
+    experts = request.n_cpu_moe if hyper_of(found.blueprint).experts else 0
+
+    def command(asked: AskedSettings, settings: Settings) -> str:
+        return "\n".join(lines_of(request, found._replace(requantised=asked.quant != now.quant), settings))
+
+    return Subject(
+        found,
+        setup._replace(hardware=hardware) if hardware else setup,
+        now,
+        knobs_of(setup),
+        priced=Priced(hardware.processors.cores, whole_first=experts) if hardware else None,
+        unified=bool(request.kv_unified) and request.runtime != "ollama",
+        command=command,
+        notes=(*found.notes, *notes),
+    )
+
+
+def _with_speed(system: System, request: FitRequest, setup: Setup) -> Hardware | None:
+    """The hardware with its speed; None where nobody knows that, or where single tensors are moved."""
+    if request.override_tensor:
+        return None
+    try:
+        asked = PlanRequest(model=request.model, devices=request.devices, ram_bytes=request.ram_bytes)
+        hardware = planned_hardware(system, asked, setup.blueprint)
+    except UserError:  # a memory of a size alone has no speed
+        return None
+    if isinstance(hardware, Unknown) or len(hardware.rooms) != len(setup.hardware.rooms):
+        return None
+    return hardware._replace(rooms=setup.hardware.rooms, host_room=setup.hardware.host_room, pinned=False)
+
+
+def memory_for(system: System, request: FitRequest) -> Memory | Unknown:
+    """Of a model on a device, as `unslow fit` is asked for it; UserError where there is no such thing."""
+    if request.runtime in ("vllm", "transformers"):
+        shape = find_shape(system, request.model, request.quant, request.runtime)
+        hardware = find_memory(system, request.devices, request.ram_bytes)
+        return hf_memory(HfSubject(request, shape, hardware, ((),) * len(hardware.rooms)))
+    with one_judgement():
+        subject = named_subject(system, request)
+    if isinstance(subject, Unknown):
+        return subject
+    answers = GgufAnswers(subject)
+    kinds = startable(subject.found, subject.base, ("F16", "Q8_0", "Q4_0"))
+    return gguf_memory(answers, answers.answer(subject.now), subject.source, kinds)
 
 
 def _row(model: str, times: int, chance: random.Random) -> str:

@@ -3,11 +3,15 @@
 python -m docs.watch_picture docs/images/watch.svg
 """
 
+import asyncio
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from threading import Thread
 
-from unslow.live.screen import svg
+from unslow.live.rows import BLOCKS
+from unslow.live.screen import LiveScreen
+from unslow.live.tick import Tick
 from unslow.live.watcher import Watching, WatchSpec, ticks
 from unslow.look.engine import start_engine
 from unslow.look.engine.made_up_models import default_cache
@@ -16,6 +20,36 @@ from unslow.look.system.live import LiveSystem
 
 SHAPE, TOKENS, SECONDS = "llama_135m", 2000, 30.0
 SIZE = 100, 30
+
+
+class Replayed:
+    """A source of ticks that were taken before; the last one stays."""
+
+    def __init__(self, ticks: Sequence[Tick]) -> None:
+        self.ticks = list(ticks)
+        self.at = -1
+        self.steps: list[int] = []
+
+    def tick(self) -> Tick:
+        self.at = min(self.at + 1, len(self.ticks) - 1)
+        return self.ticks[self.at]
+
+    def choose(self, step: int) -> None:
+        self.steps.append(step)
+
+
+def svg(ticks: Sequence[Tick], width: int = 100, height: int = 30) -> str:
+    """The screen after these ticks, in colours."""
+
+    async def drawn() -> str:
+        screen = LiveScreen(Replayed(ticks), BLOCKS, interval_s=3600.0)
+        async with screen.run_test(size=(width, height)) as pilot:
+            for _ in ticks:
+                screen.next_tick()
+            await pilot.pause()
+            return screen.export_screenshot(title="unslow watch")
+
+    return asyncio.run(drawn())
 
 
 def draw(path: Path, size: tuple[int, int] = SIZE) -> None:

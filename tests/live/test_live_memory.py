@@ -7,7 +7,7 @@ from cases import cpu_case, gpu_case, with_facts
 from unslow.facts.machine import Gpu, GpuProcess
 from unslow.facts.runtime import Buffer
 from unslow.facts.values import GIB, not_found, reported
-from unslow.live.tick import MOST_STRANGERS, RamNow, bars_of
+from unslow.live.tick import MOST_STRANGERS, HostNow, bars_of
 from unslow.think.view import MemoryBar, MemoryPart
 
 
@@ -32,6 +32,10 @@ def with_cards(*cards: Gpu, **runtime):
     return msgspec.structs.replace(case, machine=machine, runtime=msgspec.structs.replace(case.runtime, **facts))
 
 
+def ram(total: float, available: float, own: float) -> HostNow:
+    return HostNow(ram_total_bytes=total, ram_available_bytes=available, own_ram_bytes=own)
+
+
 def sizes(bar) -> dict[str, int]:
     return {part.name: part.bytes for part in bar.parts}
 
@@ -46,7 +50,7 @@ def test_a_card_with_the_server_a_stranger_and_the_rest():
             ("CUDA0", "model", 6 * GIB), ("CUDA0", "kv", GIB), ("CUDA0", "compute", GIB), ("CPU", "model", 5)
         ),
     )
-    (bar,) = bars_of(case, {0: 11.0 * GIB}, RamNow())
+    (bar,) = bars_of(case, {0: 11.0 * GIB}, HostNow())
     own = {"weights": 6 * GIB, "KV cache": GIB, "buffers": GIB, "server itself": GIB}
     assert sizes(bar) == {**own, "game": 2 * GIB, "free": 13 * GIB}
     assert sum(part.bytes for part in bar.parts) == bar.capacity_bytes
@@ -58,7 +62,7 @@ def test_each_card_has_its_own_buffers():
         card(1),
         buffers=buffers(("CUDA0", "model", 6 * GIB), ("CUDA1", "model", 4 * GIB), ("CUDA", "state", 7)),
     )
-    first, second = bars_of(case, {}, RamNow())
+    first, second = bars_of(case, {}, HostNow())
     assert (sizes(first)["weights"], sizes(second)["weights"]) == (6 * GIB, 4 * GIB)
     assert sizes(first)["driver and others"] == 4 * GIB - 7, "as the probe saw it, where nobody samples"
 
@@ -77,7 +81,7 @@ LAID = {"weights": 6 * GIB, "kv": 2 * GIB, "compute": GIB, "stranger": 3, "free"
 def test_a_server_that_tells_nothing_is_shown_as_it_is_laid_out():
     case = with_cards(card(0), pid=7)
     case = with_facts(case, {"runtime.buffers": not_found("no log")})
-    bars = bars_of(case, {}, RamNow(16.0 * GIB, 12.0 * GIB, 3.0 * GIB), laid_out(LAID, {"weights": GIB}))
+    bars = bars_of(case, {}, ram(16.0 * GIB, 12.0 * GIB, 3.0 * GIB), laid_out(LAID, {"weights": GIB}))
     own = {"weights": 6 * GIB, "KV cache": 2 * GIB, "buffers": GIB}
     assert sizes(bars[0]) == {**own, "driver and others": GIB, "free": 14 * GIB}
     assert sizes(bars[1])["weights"] == GIB
@@ -90,26 +94,26 @@ def test_a_server_that_tells_nothing_is_shown_as_it_is_laid_out():
 )
 def test_where_it_cannot_lie_as_it_is_laid_out_nobody_is_named(laid):
     case = with_facts(with_cards(card(0), pid=7), {"runtime.buffers": not_found("no log")})
-    (bar,) = bars_of(case, {}, RamNow(), laid)
+    (bar,) = bars_of(case, {}, HostNow(), laid)
     assert sizes(bar) == {"not told whose": 10 * GIB, "free": 14 * GIB}
 
 
 def test_what_the_driver_says_that_the_server_holds_is_the_servers():
     own = GpuProcess(pid=7, name=reported("llama-server", "nvml"), vram_bytes=reported(9 * GIB, "nvml"))
     case = with_facts(with_cards(card(0, own), pid=7), {"runtime.buffers": not_found("no log")})
-    (bar,) = bars_of(case, {}, RamNow())
+    (bar,) = bars_of(case, {}, HostNow())
     assert sizes(bar) == {"server itself": 9 * GIB, "driver and others": GIB, "free": 14 * GIB}
 
 
 def test_more_than_there_is_says_by_how_much():
-    (bar,) = bars_of(with_cards(card(), buffers=buffers(("CUDA0", "model", 30 * GIB))), {}, RamNow())
+    (bar,) = bars_of(with_cards(card(), buffers=buffers(("CUDA0", "model", 30 * GIB))), {}, HostNow())
     assert bar.parts[-1].kind == "lacking"
     assert bar.parts[-1].bytes == 6 * GIB
 
 
 def test_many_strangers_are_told_together():
     crowd = [GpuProcess(pid=n, vram_bytes=reported(n * GIB // 10, "nvml")) for n in range(1, 8)]
-    (bar,) = bars_of(with_cards(card(0, *crowd)), {}, RamNow())
+    (bar,) = bars_of(with_cards(card(0, *crowd)), {}, HostNow())
     strangers = [part for part in bar.parts if part.kind == "stranger"]
     assert len(strangers) == MOST_STRANGERS + 1
     assert strangers[0].name == "process 7"
@@ -117,7 +121,7 @@ def test_many_strangers_are_told_together():
 
 
 def host(case, own=3 * GIB):
-    (bar,) = bars_of(case, {}, RamNow(16.0 * GIB, 12.0 * GIB, own))
+    (bar,) = bars_of(case, {}, ram(16.0 * GIB, 12.0 * GIB, own))
     return bar
 
 
@@ -149,4 +153,4 @@ def test_with_a_gpu_and_no_account_nobody_knows_what_lies_in_ram():
 
 
 def test_a_host_that_nobody_reads_has_no_bar():
-    assert bars_of(cpu_case(), {}, RamNow()) == ()
+    assert bars_of(cpu_case(), {}, HostNow()) == ()

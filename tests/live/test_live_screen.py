@@ -4,10 +4,11 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
+from docs.watch_picture import Replayed, svg
 from watched_ticks import SERVER, decoding
 
 from unslow.live.rows import ASCII, BLOCKS, Glyphs
-from unslow.live.screen import LiveScreen, Replayed, svg
+from unslow.live.screen import LiveScreen
 from unslow.live.tick import PhasesNow, ServerNow, SpeedNow, Tick
 from unslow.think.view import Missing
 

@@ -114,7 +114,7 @@ def test_the_glyphs_of_a_terminal_without_utf8(monkeypatch):
     from unslow.live import command
 
     monkeypatch.setattr(command.sys, "stdout", io.TextIOWrapper(io.BytesIO(), encoding="latin-1"))
-    assert command.Looks().glyphs is ASCII
+    assert command.glyphs_for(ascii_only=False) is ASCII
     assert not command.is_terminal()
 
 
@@ -127,4 +127,4 @@ def test_a_language_without_letters_beyond_ascii(monkeypatch, language, glyphs):
     monkeypatch.setenv("LC_ALL", language)
     monkeypatch.delenv("LC_CTYPE", raising=False)
     monkeypatch.delenv("LANG", raising=False)
-    assert command.Looks().glyphs is glyphs
+    assert command.glyphs_for(ascii_only=False) is glyphs

@@ -19,14 +19,14 @@ from unslow.facts.errors import UserError
 from unslow.facts.snapshot import dump_snapshot, parse_snapshot
 from unslow.page import report
 from unslow.page.build import view_of
-from unslow.page.report import ReportOptions, form_of, render_view, write_report
+from unslow.page.report import form_of, render_view, write_report
 from unslow.think.judge.judge import diagnose
 
 SLOW = str(MACHINES / "h200_llama_server_gpu_layers_set_too_low")
 
 
-def wanted(**flags: object) -> ReportOptions:
-    return ReportOptions.of(ReportRequest.from_flags({"target": SLOW, **flags}))
+def wanted(**flags: object) -> ReportRequest:
+    return ReportRequest.from_flags({"target": SLOW, **flags})
 
 
 class Heard(Silent):
@@ -87,13 +87,13 @@ def test_a_snapshot_with_names_that_would_act_gives_a_page_that_does_not():
 
 def test_a_place_that_can_not_be_written_is_told_before_anything_is_measured(tmp_path):
     with pytest.raises(UserError, match="no folder"):
-        wanted(output=str(tmp_path / "not" / "there.html"))
+        write_report(wanted(output=str(tmp_path / "not" / "there.html")), Silent())
     with pytest.raises(UserError, match="is a folder"):
-        wanted(output=str(tmp_path))
+        write_report(wanted(output=str(tmp_path)), Silent())
     if os.geteuid():
         tmp_path.chmod(stat.S_IRUSR | stat.S_IXUSR)
         with pytest.raises(UserError, match="can't be written"):
-            wanted(output=str(tmp_path / "x.html"))
+            write_report(wanted(output=str(tmp_path / "x.html")), Silent())
 
 
 def test_a_page_that_grows_too_large_goes_without_its_answers(monkeypatch):

@@ -6,8 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from unslow.commands.calibrate.calibration import Kept, KeptReport
-from unslow.facts.calibration import Calibration, Scale, parse_calibration
+from unslow.facts.calibration import Calibration, Kept, KeptReport, Scale, parse_calibration
 from unslow.facts.errors import UserError
 from unslow.show.calibrate import render_calibration, render_forgotten, render_kept
 

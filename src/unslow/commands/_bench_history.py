@@ -8,54 +8,26 @@ import msgspec
 
 from unslow import __version__
 from unslow.commands._output import write_file
-from unslow.facts.bench import LARGEST_BENCH_BYTES, SCHEMA, Bench, Comparison, parse_bench
-from unslow.facts.bench import Change as Verdict
+from unslow.facts.bench import LARGEST_BENCH_BYTES, SCHEMA, Bench, Entry, HistoryReport, parse_bench
 from unslow.facts.errors import UserError
 from unslow.facts.run import Earlier
 from unslow.facts.snapshot import Case
 from unslow.facts.stored_json import dump_stored
 from unslow.facts.values import Fact, failed, not_found
 from unslow.look.bench.llama_bench import parse_llama_bench
-from unslow.look.history import Entry, Filters, History, default_history
+from unslow.look.history import Filters, History, default_history
 from unslow.look.system import LookError, System
 from unslow.look.system.live import LiveSystem
 from unslow.show.bench import render_llama_bench
 from unslow.think.speed.calibration import mark_of
 from unslow.think.stats.comparison import compare_benches
-from unslow.think.stats.conditions import Change, changes_between, earlier_of, suspect
+from unslow.think.stats.conditions import Compared, changes_between, earlier_of, suspect
 from unslow.think.stats.figures import figures_of
 from unslow.think.stats.llama_bench import benches_of
 
 Form = Literal["unslow", "llama-bench"]
 SHOWN = 50
 _FILE_HINT = "give a file that `unslow bench -o FILE` or `llama-bench -o json` wrote"
-
-
-class HistoryReport(msgspec.Struct, frozen=True, kw_only=True):
-    """Some of the benchmarks that are kept, or what was just done to them."""
-
-    schema: str = "unslow.benchmarks/1"
-    what: Literal["kept", "imported", "forgotten"] = "kept"
-    path: str
-    total: int
-    """How many are kept in all."""
-    benchmarks: tuple[Entry, ...]
-
-
-class Compared(msgspec.Struct, frozen=True, kw_only=True):
-    """Two benchmarks side by side: is it slower, what changed, what to suspect."""
-
-    schema: str = "unslow.comparison/1"
-    before: Bench
-    comparison: Comparison
-    changes: tuple[Change, ...]
-    suspect: str
-    """One sentence; empty where there is nothing to explain."""
-
-    @property
-    def verdict(self) -> Verdict:
-        """Of the figures that matter most."""
-        return self.comparison.verdict
 
 
 def listed(filters: Filters | None = None, limit: int = SHOWN, history: History | None = None) -> HistoryReport:

@@ -48,11 +48,10 @@ class ReportRequest(Keeping, frozen=True, kw_only=True):
 def run(request: ReportRequest) -> int:
     """Write it."""
     from unslow.commands._output import ProgressBar
-    from unslow.page.report import ReportOptions, write_report
+    from unslow.page.report import write_report
 
-    wanted = ReportOptions.of(request)
     with ProgressBar(quiet=request.quiet) as progress:
-        write_report(wanted, progress)
+        write_report(request, progress)
     return 0
 
 

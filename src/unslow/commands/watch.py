@@ -42,9 +42,6 @@ class WatchRequest(Request, frozen=True, kw_only=True):
 
 def run(request: WatchRequest) -> int:
     """Watch."""
-    from unslow.commands._output import color, write
-    from unslow.live.command import Looks, watch
-    from unslow.live.watcher import WatchSpec
+    from unslow.live.command import watch
 
-    looks = Looks(json=request.json, plain=request.plain, color=color() and not request.no_color, ascii=request.ascii)
-    return watch(WatchSpec.of(request), looks, write)
+    return watch(request)

@@ -4,7 +4,7 @@ Decoding means the same on every runtime: the tokens after the first, over the t
 means the tokens that were computed, not those that a cache already had.
 """
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -269,6 +269,39 @@ class BenchRow(msgspec.Struct, frozen=True, kw_only=True):
         """The name that llama-bench gives the test: pp512, tg128 @ d4096, pp512+tg128."""
         parts = [f"pp{self.n_prompt}"] * (self.n_prompt > 0) + [f"tg{self.n_gen}"] * (self.n_gen > 0)
         return "+".join(parts) + (f" @ d{self.n_depth}" if self.n_depth else "")
+
+
+State = Literal["whole", "interrupted", "running", "broke_off"]
+"""Broke off: its program ended without a word; what had come by then is kept."""
+
+
+class Entry(NamedTuple):
+    """A benchmark in the list."""
+
+    id: str
+    taken_at: str
+    label: str
+    protocol: str
+    runtime: str
+    runtime_version: str
+    model: str
+    seconds: float
+    decode_tokens_per_s: float | None
+    prefill_tokens_per_s: float | None
+    answered: int
+    failed: int
+    state: State
+
+
+class HistoryReport(msgspec.Struct, frozen=True, kw_only=True):
+    """Some of the benchmarks that are kept, or what was just done to them."""
+
+    schema: str = "unslow.benchmarks/1"
+    what: Literal["kept", "imported", "forgotten"] = "kept"
+    path: str
+    total: int
+    """How many are kept in all."""
+    benchmarks: tuple[Entry, ...]
 
 
 ROW_IDENTITY = ("build_commit", "build_number", "cpu_info", "gpu_info", "model_filename", "model_size")

@@ -2,6 +2,8 @@
 
 from typing import Literal
 
+import msgspec
+
 from unslow.facts.machine import Facts
 from unslow.facts.stored_json import parse_stored
 from unslow.facts.values import Amount, Bytes, Count, Fraction
@@ -128,6 +130,23 @@ class Calibration(Facts, frozen=True, kw_only=True):
     rates: Rates | None = None
     scale: Scale | None = None
     points: tuple[Point, ...] = ()
+
+
+class Kept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One kept calibration, or a file that is none."""
+
+    path: str
+    calibration: Calibration | None = None
+    problem: str = ""
+    stale: tuple[str, ...] = ()
+
+
+class KeptReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What is kept, newest first."""
+
+    schema: str = "unslow.calibrations/1"
+    folder: str
+    calibrations: tuple[Kept, ...]
 
 
 def parse_calibration(data: bytes, where: str) -> Calibration:

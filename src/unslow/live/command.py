@@ -2,11 +2,13 @@
 
 import os
 import sys
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
+from contextlib import suppress
 
 import msgspec
 
+from unslow.commands._output import color, write
+from unslow.commands.watch import WatchRequest
 from unslow.live.panels import (
     NOBODY,
     ONLY_LOOKS,
@@ -92,22 +94,13 @@ def whole_moment(tick: Tick, history: Sequence[float | None], width: int, glyphs
 FOUND, CANNOT_TELL = 0, 3
 
 
-class Looks(NamedTuple):
-    """How it is to be shown."""
-
-    json: bool = False
-    plain: bool = False
-    color: bool = True
-    ascii: bool = False
-
-    @property
-    def glyphs(self) -> Glyphs:
-        """Blocks where they can be written, and where nobody asked for plain letters."""
-        encodings = [getattr(stream, "encoding", None) for stream in (sys.stdout, sys.stderr)]
-        # A language without letters beyond ASCII: Python itself writes UTF-8 even there
-        told = (os.environ.get(name) for name in ("LC_ALL", "LC_CTYPE", "LANG"))
-        is_plain = next((language for language in told if language), "") in ("C", "POSIX")
-        return ASCII if self.ascii or is_plain or not all(map(is_unicode, encodings)) else BLOCKS
+def glyphs_for(*, ascii_only: bool) -> Glyphs:
+    """Blocks where they can be written, and where nobody asked for plain letters."""
+    encodings = [getattr(stream, "encoding", None) for stream in (sys.stdout, sys.stderr)]
+    # A language without letters beyond ASCII: Python itself writes UTF-8 even there
+    told = (os.environ.get(name) for name in ("LC_ALL", "LC_CTYPE", "LANG"))
+    is_plain = next((language for language in told if language), "") in ("C", "POSIX")
+    return ASCII if ascii_only or is_plain or not all(map(is_unicode, encodings)) else BLOCKS
 
 
 def is_terminal() -> bool:
@@ -117,42 +110,40 @@ def is_terminal() -> bool:
     return seen and os.environ.get("TERM", "dumb") not in ("dumb", "")
 
 
-def watch(request: WatchSpec, looks: Looks, write: Callable[[str], None]) -> int:
+def watch(asked: WatchRequest) -> int:
     """Show what runs until somebody quits; the exit status."""
+    request, glyphs = WatchSpec.of(asked), glyphs_for(ascii_only=asked.ascii)
     system = LiveSystem([request.host] if request.host else [])
     with request.discretion.errors():
         watching = Watching(system, request)
         watching.start()
-        if looks.json or looks.plain or request.once or not is_terminal():
-            return _written(watching, request, looks, write, system)
-        return _drawn(watching, request, looks, system)
+        if asked.json or asked.plain or request.once or not is_terminal():
+            _write_ticks(watching, request, glyphs, system, as_json=asked.json)
+        else:
+            _draw(watching, request, glyphs, system, in_color=color() and not asked.no_color)
+        return FOUND if watching.is_found else CANNOT_TELL
 
 
-def _written(
-    watching: Watching, request: WatchSpec, looks: Looks, write: Callable[[str], None], system: LiveSystem
-) -> int:
-    plain = PlainLines(looks.glyphs)
-    try:
+def _write_ticks(watching: Watching, request: WatchSpec, glyphs: Glyphs, system: LiveSystem, *, as_json: bool) -> None:
+    plain = PlainLines(glyphs)
+    with suppress(KeyboardInterrupt):  # the way to end it
         for tick in ticks(watching, request, system):
-            if looks.json:
+            if as_json:
                 write(safe_json(msgspec.json.encode(tick).decode()))
             elif request.once:
-                write(whole_moment(tick, (), 100, looks.glyphs))
+                write(whole_moment(tick, (), 100, glyphs))
             else:
                 write("\n".join(plain.lines(tick)))
-    except KeyboardInterrupt:  # the way to end it
-        pass
-    return FOUND if watching.is_found else CANNOT_TELL
 
 
-def _drawn(watching: Watching, request: WatchSpec, looks: Looks, system: LiveSystem) -> int:
+def _draw(watching: Watching, request: WatchSpec, glyphs: Glyphs, system: LiveSystem, *, in_color: bool) -> None:
     from unslow.live.screen import LiveScreen  # noqa: PLC0415 (only where a screen is drawn)
 
     for fixed in ("COLUMNS", "LINES"):  # where they are exported, a change of size would go unseen
         os.environ.pop(fixed, None)
     eyes = Eyes(watching, request.interval_s, system)
     screen = LiveScreen(
-        watching, looks.glyphs, interval_s=request.interval_s, seconds=request.seconds, color=looks.color,
+        watching, glyphs, interval_s=request.interval_s, seconds=request.seconds, color=in_color,
         failed=lambda: eyes.failure,
     )  # fmt: skip
     eyes.start()
@@ -162,4 +153,3 @@ def _drawn(watching: Watching, request: WatchSpec, looks: Looks, system: LiveSys
         eyes.stop()
     if screen.error is not None:
         raise screen.error
-    return FOUND if watching.is_found else CANNOT_TELL

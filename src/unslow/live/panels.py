@@ -29,7 +29,9 @@ def speed_rows(tick: Tick, history: Sequence[float | None], width: int, glyphs: 
         text = f"{speed.missing.why}. To get it: {speed.missing.how_to_get}."
         rows += [Row(SPEED, styled((line, "yellow")), 2) for line in wrapped(text, wide, 3)]
     if speed.expected is not None:
-        rows.append(Row(SPEED, styled(cut_words(expected_words(speed), wide)), 1))
+        expected = expected_words(speed)
+        expected = expected if len(expected) <= wide else expected.removesuffix(" a request")
+        rows.append(Row(SPEED, styled(expected), 1))
         ends = speed.expected.low, speed.expected.high
         bar = gauge(speed.each_tokens_per_s or 0.0, *ends, top_of(speed, ()), min(60, wide), glyphs)
         rows.append(Row(SPEED, styled((bar, _judged(tick))), 6))
@@ -69,11 +71,6 @@ def expected_words(speed: SpeedNow) -> str:
     ends = f"{rate(speed.expected.low)} to {rate(speed.expected.high)}"
     most = f", ceiling {rate(speed.ceiling)}" if speed.ceiling else ""
     return f"expected {ends}{most} a request"
-
-
-def cut_words(words: str, width: int) -> str:
-    """The words without their last ones where they are too long by these only."""
-    return words if len(words) <= width else words.removesuffix(" a request")
 
 
 def top_of(speed: SpeedNow, history: Sequence[float | None]) -> float:

@@ -1,4 +1,4 @@
-"""The live screen as a Textual program, and a picture of it as SVG."""
+"""The live screen as a Textual program."""
 
 import asyncio
 import shutil
@@ -17,7 +17,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from unslow.live.panels import help_lines, screen_lines
-from unslow.live.rows import BLOCKS, Glyphs
+from unslow.live.rows import Glyphs
 from unslow.live.tick import Tick
 
 
@@ -170,33 +170,3 @@ class LiveScreen(App[None]):
     @property
     def text(self) -> str:
         return self._board.text
-
-
-class Replayed:
-    """A source of ticks that were taken before; the last one stays."""
-
-    def __init__(self, ticks: Sequence[Tick]) -> None:
-        self.ticks = list(ticks)
-        self.at = -1
-        self.steps: list[int] = []
-
-    def tick(self) -> Tick:
-        self.at = min(self.at + 1, len(self.ticks) - 1)
-        return self.ticks[self.at]
-
-    def choose(self, step: int) -> None:
-        self.steps.append(step)
-
-
-def svg(ticks: Sequence[Tick], width: int = 100, height: int = 30) -> str:
-    """The screen after these ticks, in colours."""
-
-    async def drawn() -> str:
-        screen = LiveScreen(Replayed(ticks), BLOCKS, interval_s=3600.0)
-        async with screen.run_test(size=(width, height)) as pilot:
-            for _ in ticks:
-                screen.next_tick()
-            await pilot.pause()
-            return screen.export_screenshot(title="unslow watch")
-
-    return asyncio.run(drawn())

@@ -321,7 +321,10 @@ class Watched:
 
     @property
     def state(self) -> State:
-        return state_of(self.error)
+        """What a failed look says of the server."""
+        if isinstance(self.error, ExchangeError):
+            return "gone" if self.error.kind == "refused" else "silent"
+        return "loading" if self.error is not None and self.error.why.endswith("answered 503") else "answers"
 
     def judge(self) -> None:
         """Judge what was seen over the last minute, where anything happened since the last time."""
@@ -363,10 +366,9 @@ class Watched:
     def is_there(self) -> bool:
         """Whether the process that was found still lives; taken for granted where none is known."""
         pid = self.subject.runtime.pid.value_or(None)
-        if pid is None:
-            return self.state != "gone"
         try:
-            self._system.read_bytes(f"/proc/{pid}/comm", 64)
+            if pid is not None:
+                self._system.read_bytes(f"/proc/{pid}/comm", 64)
         except LookError:
             return False
         return self.state != "gone"
@@ -374,15 +376,6 @@ class Watched:
 
 def _case(seen: Snapshot, subject: Subject) -> Case:
     return next(msgspec.structs.replace(seen, subjects=(subject,)).cases())
-
-
-def state_of(error: LookError | None) -> State:
-    """What a failed look says of the server."""
-    if isinstance(error, ExchangeError):
-        return "gone" if error.kind == "refused" else "silent"
-    if error is not None and error.why.endswith("answered 503"):
-        return "loading"
-    return "answers"
 
 
 SILENT_S = 1.5  # A server that has not answered for so long is said to be silent; the screen goes on meanwhile

@@ -200,17 +200,12 @@ class Judgement(NamedTuple):
     ceiling: float | None
 
 
-def as_judged(report: SubjectReport, _case: Case) -> SubjectReport:
-    """Fixes without a runtime's words for them."""
-    return report
-
-
 @one_judgement()
 def judgement(
     case: Case,
     at: str = "",
     shares: Mapping[str, float] | None = None,
-    spell: Callable[[SubjectReport, Case], SubjectReport] = as_judged,
+    spell: Callable[[SubjectReport, Case], SubjectReport] = lambda report, _case: report,
 ) -> Judgement:
     """Judge what was seen so far; `shares` are the phases of the last minute, `spell` puts fixes into commands."""
     report = spell(judge(case), case)
@@ -280,21 +275,13 @@ _KINDS: dict[str, tuple[PartKind, str]] = {
 }
 _OWN_NAMES: dict[PartKind, str] = dict(_KINDS.values())
 UNNAMED, NOT_TOLD = "driver and others", "not told whose"
-OTHERS, FREE, REST = "others", "free", "server itself"
+OTHERS, REST = "others", "server itself"
 _NUMBER = re.compile(r"(\d+)\D*$")
 MOST_STRANGERS = 4
 
 
-class RamNow(NamedTuple):
-    """The host's memory as it is read now; None where it is not."""
-
-    total_bytes: float | None = None
-    available_bytes: float | None = None
-    own_bytes: float | None = None
-
-
 def bars_of(
-    case: Case, vram_used: Mapping[int, float], ram: RamNow, laid: Sequence[MemoryBar] = ()
+    case: Case, vram_used: Mapping[int, float], ram: HostNow, laid: Sequence[MemoryBar] = ()
 ) -> tuple[MemoryBar, ...]:
     """A bar for each GPU whose size is known, and one for the host.
 
@@ -310,7 +297,7 @@ def bars_of(
         on_gpus, on_host = list(map(_named, devices)), [part for bar in laid if bar.is_host for part in _named(bar)]
     bars = [_gpu_bar(case, gpu, vram_used, own, alone=len(gpus) == 1) for gpu, own in zip(gpus, on_gpus, strict=True)]
     host = _host_bar(case, ram, on_host)
-    return (*bars, *([host] if host else []))
+    return (*bars, host) if host else tuple(bars)
 
 
 def _named(bar: MemoryBar) -> list[MemoryPart]:
@@ -359,12 +346,12 @@ def _stranger(name: str, size: int) -> MemoryPart:
     return MemoryPart(kind="stranger", name=name.rpartition("/")[2] or name, bytes=size)
 
 
-def _host_bar(case: Case, ram: RamNow, laid: list[MemoryPart]) -> MemoryBar | None:
+def _host_bar(case: Case, ram: HostNow, laid: list[MemoryPart]) -> MemoryBar | None:
     """Weights that are mapped from their file count as free for the kernel; here they are the server's."""
-    total, available = ram.total_bytes, ram.available_bytes
+    total, available = ram.ram_total_bytes, ram.ram_available_bytes
     if total is None or available is None:
         return None
-    own = int(ram.own_bytes or 0)
+    own = int(ram.own_ram_bytes or 0)
     left, parts = own, []
     for part in laid or _host_parts(case):
         size = min(part.bytes, left)
@@ -398,6 +385,6 @@ def _host_parts(case: Case) -> list[MemoryPart]:
 def _filled(parts: list[MemoryPart], capacity: int) -> tuple[MemoryPart, ...]:
     """The parts and what is free; where they are more than there is, by how much."""
     free = capacity - sum(part.bytes for part in parts)
-    if free >= 0:
-        return (*parts, MemoryPart(kind="free", name=FREE, bytes=free))
-    return (*parts, MemoryPart(kind="lacking", name="more than there is", bytes=-free))
+    if free < 0:
+        return (*parts, MemoryPart(kind="lacking", name="more than there is", bytes=-free))
+    return (*parts, MemoryPart(kind="free", name="free", bytes=free))

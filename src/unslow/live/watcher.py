@@ -6,6 +6,8 @@ from threading import Event, Lock, Thread
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+import msgspec
+
 from unslow import __version__
 from unslow.commands.diagnose.request import Discretion
 from unslow.commands.diagnose.runtimes import chosen_subjects, subjects_at_url
@@ -16,8 +18,8 @@ from unslow.facts.errors import UserError
 from unslow.facts.machine import Gpu, Machine
 from unslow.facts.snapshot import Snapshot, Subject
 from unslow.facts.values import Known, not_supported
-from unslow.live.server import Watched, notes_on, server_now, speed_now
-from unslow.live.tick import DeviceNow, HostNow, RamNow, Tick, bars_of
+from unslow.live.server import GONE, Watched, notes_on, server_now, speed_now
+from unslow.live.tick import DeviceNow, HostNow, Tick, bars_of
 from unslow.look.requests import Target
 from unslow.look.sampler import Sampler
 from unslow.look.sampler.readings import Device
@@ -86,13 +88,6 @@ def target_to_watch(system: System, subject: Subject, request: WatchSpec) -> Tar
     return target_of(system, subject, request.api_key)
 
 
-def same_place(subjects: tuple[Subject, ...], before: Subject) -> int:
-    """Where a server stands among those that were found again: by its address, else the first."""
-    urls = [subject.runtime.url.value_or("") for subject in subjects]
-    url = before.runtime.url.value_or("")
-    return urls.index(url) if url in urls else 0
-
-
 def label_of(subject: Subject) -> str:
     """A server in a few words."""
     names = (subject.runtime.name, subject.model.name, subject.runtime.url)
@@ -108,16 +103,12 @@ def devices_now(seen: Mapping[str, float], devices: tuple[Device, ...], machine:
     gpus = machine.gpus.value_or(())
     if devices:
         return tuple(_sampled(seen, device, gpus) for device in devices)
+    probed = ("busy", "clock_hz", "power_w", "temperature_c", "vram_used_bytes", "vram_total_bytes")
     return tuple(
         DeviceNow(
             number=gpu.index,
             name=gpu.name.value_or("GPU"),
-            busy=gpu.busy.value_or(None),
-            clock_hz=gpu.clock_hz.value_or(None),
-            power_w=gpu.power_w.value_or(None),
-            temperature_c=gpu.temperature_c.value_or(None),
-            vram_used_bytes=gpu.vram_used_bytes.value_or(None),
-            vram_total_bytes=gpu.vram_total_bytes.value_or(None),
+            **{name: getattr(gpu, name).value_or(None) for name in probed},
         )
         for gpu in gpus
     )
@@ -143,18 +134,15 @@ def _sampled(seen: Mapping[str, float], device: Device, gpus: tuple[Gpu, ...]) -
 
 def host_now(seen: Mapping[str, float], machine: Machine) -> HostNow:
     """The host; what is not sampled is None."""
+    same = ("busy_cpus", "own_cpus", "others_cpus")
+    rates = ("swap_in_bytes_per_s", "swap_out_bytes_per_s", "disk_read_bytes_per_s")
     return HostNow(
         cpus=machine.cpu.logical_cpus.value_or(None),
-        busy_cpus=seen.get("busy_cpus"),
-        own_cpus=seen.get("own_cpus"),
-        others_cpus=seen.get("others_cpus"),
         throttled=seen.get("cpu_throttled_share"),
         ram_total_bytes=machine.memory.total_bytes.value_or(None),
         ram_available_bytes=seen.get("memory_available_bytes"),
         own_ram_bytes=seen.get("own_rss_bytes"),
-        swap_in_bytes_per_s=seen.get("swap_in_bytes_per_s"),
-        swap_out_bytes_per_s=seen.get("swap_out_bytes_per_s"),
-        disk_read_bytes_per_s=seen.get("disk_read_bytes_per_s"),
+        **{name: seen.get(name) for name in (*same, *rates)},
     )
 
 
@@ -214,7 +202,7 @@ class Watching:
             watched.ask()
             if not watched.is_there() and not watched.is_lost:
                 watched.lose()
-                self._say("the server went away; looking for it")
+                self._say(GONE)
                 self._find_at = 0.0
             if watched.is_lost and watched.error is None:  # something answers at its address again
                 self._find_at = min(self._find_at, self._found_at + LOST_S)
@@ -242,15 +230,14 @@ class Watching:
         self._find_at = self._found_at + max(LOST_S if lost else FIND_S, min(FIND_S, cost_s / share))
         if seen is None or not seen.subjects:
             return
-        place = same_place(seen.subjects, watched.subject) if watched else 0
+        urls = [subject.runtime.url.value_or("") for subject in seen.subjects]
+        url = watched.subject.runtime.url.value_or("") if watched else None
+        place = urls.index(url) if url in urls else 0  # its address, else the first
         if watched is None or watched.is_lost or not watched.is_same(seen.subjects[place]):
             if watched is None:
-                words = "found a server"
-            elif watched.subject.runtime.url.value_or("") == seen.subjects[place].runtime.url.value_or("-"):
-                words = "the server is back"
+                self._say("found a server")
             else:
-                words = "the server went away; another one is shown"
-            self._say(words)
+                self._say("the server is back" if url in urls else "the server went away; another one is shown")
             self._open(seen, place)
         else:
             with self._lock:
@@ -300,11 +287,9 @@ class Watching:
         sampled = sampler.seen(now_s - window_s)
         devices, host = devices_now(sampled, sampler.devices, seen.machine), host_now(sampled, seen.machine)
         used = {d.number: d.vram_used_bytes for d in devices if d.vram_used_bytes is not None}
-        ram = RamNow(host.ram_total_bytes, host.ram_available_bytes, host.own_ram_bytes)
         judged, rates = watched.judgement, watched.rates
-        return Tick(
-            at=tick.at,
-            seconds=tick.seconds,
+        return msgspec.structs.replace(
+            tick,
             servers=tuple(label_of(subject) for subject in seen.subjects),
             chosen=chosen,
             server=server_now(watched, now_s),
@@ -313,7 +298,7 @@ class Watching:
             phases=watched.minute.phases(rates.phase),
             wall=judged.walls.get("prefill" if rates.phase == "prefill" else "decode") if judged else None,
             devices=devices,
-            memory=bars_of(watched.case, used, ram, watched.laid),
+            memory=bars_of(watched.case, used, host, watched.laid),
             host=host,
             suspicion=judged.suspicion if judged else None,
             notes=(*tick.notes, *notes_on(watched.subject, watched.work)),

@@ -12,17 +12,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
-from unslow.facts.bench import DECODE, LARGEST_BENCH_BYTES, PREFILL, Bench, Failure, Pass, parse_bench
+from unslow.facts.bench import DECODE, LARGEST_BENCH_BYTES, PREFILL, Bench, Entry, Failure, Pass, parse_bench
 from unslow.facts.errors import UserError
 from unslow.facts.stored_json import dump_stored
 from unslow.look.calibration import data_folder
 
-State = Literal["whole", "interrupted", "running", "broke_off"]
-"""Broke off: its program ended without a word; what had come by then is kept."""
 _VERSIONS = ("version", "driver", "kernel", "build")
 SELECTED = """
     id, taken_at, label, protocol, runtime, runtime_version, model, seconds, decode, prefill,
@@ -40,24 +38,6 @@ class Filters(NamedTuple):
     runtime: str = ""
     label: str = ""
     protocol: str = ""
-
-
-class Entry(NamedTuple):
-    """A benchmark in the list."""
-
-    id: str
-    taken_at: str
-    label: str
-    protocol: str
-    runtime: str
-    runtime_version: str
-    model: str
-    seconds: float
-    decode_tokens_per_s: float | None
-    prefill_tokens_per_s: float | None
-    answered: int
-    failed: int
-    state: State
 
 
 def columns_of(bench: Bench, owner: str) -> dict[str, Any]:
@@ -91,10 +71,10 @@ def entry_of(row: tuple[Any, ...]) -> Entry:
     taken |= {name: _number(taken[name]) for name in ("decode_tokens_per_s", "prefill_tokens_per_s")}
     taken |= {name: int(_number(taken[name]) or 0) for name in ("answered", "failed")}
     taken["seconds"] = _number(taken["seconds"]) or 0.0
-    state: State = "interrupted" if interrupted else "whole"
+    taken["state"] = "interrupted" if interrupted else "whole"
     if owner:
-        state = "running" if _is_alive(str(owner)) else "broke_off"
-    return Entry(**taken | {"state": state})
+        taken["state"] = "running" if _is_alive(str(owner)) else "broke_off"
+    return Entry(**taken)
 
 
 def _number(cell: Any) -> float | None:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from unslow import __version__
-from unslow.commands._bench_history import Compared, compared_to, figured
+from unslow.commands._bench_history import compared_to, figured
 from unslow.commands._diagnosis_options import Looking
 from unslow.commands._fix_commands import spelled
 from unslow.commands._output import Progress
@@ -43,13 +43,6 @@ from unslow.think.stats.verification_report import VerifyReport
 from unslow.think.view import ChangeView, MemoryView, Missing, SubjectView, TimelineView, View
 
 MOST_KEPT = 20  # Of one setup: the newest ones; older curves are of little use
-
-
-class LastChange(NamedTuple):
-    """Two benchmarks that were held against each other, and the later one of them."""
-
-    compared: Compared
-    after: Bench
 
 
 def kept_for(snapshot: Snapshot, history: History | None = None) -> tuple[Bench, ...]:
@@ -83,7 +76,7 @@ def is_same_setup(case: Case) -> Bench:
 
 def last_change_for(
     snapshot: Snapshot, given: Sequence[Bench], history: History | None = None, *, live: bool = True
-) -> LastChange | None:
+) -> ChangeView | None:
     """The last two benchmarks of the one subject: those that were given, else those that are kept; None for several."""
     cases = list(snapshot.cases())
     if len(cases) != 1:
@@ -98,7 +91,8 @@ def last_change_for(
                 told = [figured(before), figured(after)]
         if len(told) < 2:  # noqa: PLR2004 (before and after)
             return None
-        return LastChange(compared_to(told[-1], told[-2], history), told[-1])
+        compared = compared_to(told[-1], told[-2], history)
+        return change_of_benches(compared.before, told[-1], compared.comparison, compared.changes)
     except UserError:
         return None
 
@@ -133,7 +127,7 @@ def _own_names() -> Iterator[Rule]:
     users = {Path("~").expanduser().name}
     with suppress(KeyError, OSError):  # a user id without a name, as in containers
         users.add(getpass.getuser())
-    users -= {"", "~", *("root", "user")}
+    users -= {"", "~", "root", "user"}
     for name in sorted(users):
         yield re.compile(rf"(?<=[/\\]){re.escape(name)}(?![\w-]|\.\w)"), "user"
     host = socket.gethostname()
@@ -174,8 +168,7 @@ class Sources(NamedTuple):
     snapshot: Snapshot
     system: System | None = None
     benches: tuple[Bench, ...] = ()  # The newest first
-    verified: VerifyReport | None = None
-    last_change: LastChange | None = None
+    change: ChangeView | None = None
     ready: bool = False
     alone: bool = True  # Whether there is but one subject: then all benchmarks and comparisons are its own
 
@@ -244,12 +237,8 @@ class Panels:
         return seen
 
     def _change(self) -> ChangeView | Unknown:
-        sources = self._sources
-        if sources.verified is not None and sources.alone:
-            return change_of_verify(sources.verified)
-        if sources.last_change is not None and sources.alone:
-            compared, after = sources.last_change
-            return change_of_benches(compared.before, after, compared.comparison, compared.changes)
+        if self._sources.change and self._sources.alone:
+            return self._sources.change
         why = "nothing was compared yet: that takes a benchmark before a change, and one after it"
         return Unknown(why, f"{self._command('unslow bench')} --compare LAST")
 
@@ -290,14 +279,13 @@ def view_of(
     *,
     system: System | None = None,
     benches: Sequence[Bench] = (),
-    verified: VerifyReport | None = None,
-    last_change: LastChange | None = None,
+    change: ChangeView | None = None,
     ready: bool = False,
 ) -> View:
     """The view of a report; with a system, files of models may be read; `ready` works out what sliders would say."""
     newest_first = tuple(sorted(benches, key=lambda bench: bench.taken_at, reverse=True))
     alone = len(list(snapshot.cases())) == 1
-    sources = Sources(snapshot, system, newest_first, verified, last_change, ready, alone)
+    sources = Sources(snapshot, system, newest_first, change, ready, alone)
     subjects = tuple(_subject(subject, sources, number) for number, subject in enumerate(report.subjects))
     return View(
         unslow_version=report.unslow_version,
@@ -346,9 +334,7 @@ def seen_of(
     snapshot = looked.snapshot
     kept = kept_for(snapshot, history) if live else ()
     known = tuple({bench.id: bench for bench in (*benches, *kept)}.values())
-    last_change = None if verified else last_change_for(snapshot, benches, history, live=live)
+    change = change_of_verify(verified) if verified else last_change_for(snapshot, benches, history, live=live)
     system = LiveSystem() if live else None
-    view = view_of(
-        report, snapshot, system=system, benches=known, verified=verified, last_change=last_change, ready=ready
-    )
+    view = view_of(report, snapshot, system=system, benches=known, change=change, ready=ready)
     return SeenMachine(view, snapshot, looked, known)

@@ -6,7 +6,6 @@ One file of HTML, Markdown or JSON, masked unless the user wants it otherwise.
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import msgspec
 
@@ -16,18 +15,16 @@ from unslow.commands.diagnose.request import resolve_request
 from unslow.commands.diagnose.target import write_whole
 from unslow.commands.report import ReportRequest
 from unslow.commands.verify.comparison import read_verified
-from unslow.facts.bench import Bench
 from unslow.facts.errors import UserError
 from unslow.page.build import masked_view, view_target
-from unslow.page.html.markup import MASKED, amount, begun, metric_name
+from unslow.page.html.markup import MASKED, begun, metric_name
 from unslow.page.html.speed import sign_of, speedup_ends, worded
 from unslow.show.clean import cleaned, safe
 from unslow.show.labels import budget_title, folded, told_phases
 from unslow.show.markdown import NOTHING, RULE, escaped, prose, signature, subject_markdown
-from unslow.show.units import rate, size, span
+from unslow.show.units import amount, rate, size, span
 from unslow.think.judge.budget import UNEXPLAINED
 from unslow.think.report import Range, SubjectReport
-from unslow.think.stats.verification_report import VerifyReport
 from unslow.think.view import ChangeView, CurveView, MemoryBar, SpeedRow, SubjectView, View
 
 _BAR = 48
@@ -181,34 +178,6 @@ SUFFIXES = {"html": ".html", "markdown": ".md", "json": ".json"}
 _FORMS = {".html": "html", ".htm": "html", ".md": "markdown", ".markdown": "markdown", ".json": "json"}
 
 
-class ReportOptions(NamedTuple):
-    """What is to be written, and where."""
-
-    request: ReportRequest
-    output: str
-    form: str
-    title: str = ""
-    masked: bool = True
-    benches: tuple[Bench, ...] = ()
-    verified: VerifyReport | None = None
-
-    @classmethod
-    def of(cls, asked: ReportRequest) -> "ReportOptions":
-        """What the flags mean; files are read and the place is tried before anything is measured."""
-        form = form_of(asked.format, asked.output)
-        wanted = cls(
-            request=resolve_request(asked),
-            output=asked.output or f"unslow-report{SUFFIXES[form]}",
-            form=form,
-            title=(asked.title or "")[:200],
-            masked=not asked.no_mask,
-            benches=tuple(bench for path in asked.bench for bench in read_benches(path)),
-            verified=read_verified(asked.verify) if asked.verify else None,
-        )
-        _check_place(wanted.output)
-        return wanted
-
-
 def form_of(form: str | None, output: str | None) -> str:
     """The format that was named, or that the name of the file means; UserError where there is no such format."""
     if form is None:
@@ -218,16 +187,20 @@ def form_of(form: str | None, output: str | None) -> str:
     return form
 
 
-def write_report(wanted: ReportOptions, progress: Progress) -> None:
-    """Diagnose, draw, write, and say where."""
-    ready = wanted.form == "html"
-    seen = view_target(wanted.request, progress, benches=wanted.benches, verified=wanted.verified, ready=ready)
-    view = masked_view(seen.view, seen.looked) if wanted.masked else seen.view
-    text = render_view(view, wanted.form, wanted.title)
-    write_whole(text.encode(), wanted.output)
-    if wanted.output != "-":
-        told = "masked" if wanted.masked else "not masked: look at it before you share it"
-        progress.say(f"wrote {wanted.output} ({len(text.encode()) / 1000:,.0f} kB, {told})")
+def write_report(asked: ReportRequest, progress: Progress) -> None:
+    """Diagnose, draw, write, and say where; files are read and the place is tried before anything is measured."""
+    form = form_of(asked.format, asked.output)
+    output = asked.output or f"unslow-report{SUFFIXES[form]}"
+    request, benches = resolve_request(asked), tuple(bench for path in asked.bench for bench in read_benches(path))
+    verified = read_verified(asked.verify) if asked.verify else None
+    _check_place(output)
+    seen = view_target(request, progress, benches=benches, verified=verified, ready=form == "html")
+    view = seen.view if asked.no_mask else masked_view(seen.view, seen.looked)
+    text = render_view(view, form, (asked.title or "")[:200])
+    write_whole(text.encode(), output)
+    if output != "-":
+        told = "not masked: look at it before you share it" if asked.no_mask else "masked"
+        progress.say(f"wrote {output} ({len(text.encode()) / 1000:,.0f} kB, {told})")
 
 
 def render_view(view: View, form: str, title: str = "") -> str:

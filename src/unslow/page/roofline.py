@@ -130,13 +130,6 @@ def cpu_peak(cpu: Cpu) -> CpuPeak:
     return CpuPeak(peak.floats / 2, peak.integers / 2, peak.name)
 
 
-class HostPart(NamedTuple):
-    """The part of a model that the CPU computes, and the CPU's roof."""
-
-    totals: Totals
-    roof: Roof
-
-
 def devices_roof(case: Case, question: SpeedQuestion) -> Roof:
     """The GPUs that a token goes over, one after the other."""
     count = max(1, round(float(question.gpus)))
@@ -162,7 +155,7 @@ def joined_roof(roof: Roof, gpus: float) -> Roof:
     return _roof(name, roof.bytes_per_s * count, roof.flops_per_s * count, roof.source)
 
 
-def host_roof(case: Case, shape: Shape, placement: Placement, *, prompts: bool = False) -> HostPart | None:
+def host_roof(case: Case, shape: Shape, placement: Placement, *, prompts: bool = False) -> Roof | None:
     """The CPU, where a part of the model lies with it."""
     totals = left_on_host(case, shape, placement)
     if totals.dense_bytes + totals.expert_bytes <= 0:
@@ -180,7 +173,7 @@ def host_roof(case: Case, shape: Shape, placement: Placement, *, prompts: bool =
     each = a_cycle * clock
     how = f" each: {a_cycle:,.0f} operations on {kind} a cycle with {peak.name}, {clock / MHZ:,.0f} MHz"
     source = f"{ram}; {cores} of at most {each / GB:,.0f} GFLOP/s: {how}"
-    return HostPart(totals, _roof(cpu.model.value_or("the CPU"), rate, threads * each, source))
+    return _roof(cpu.model.value_or("the CPU"), rate, threads * each, source)
 
 
 def _roof(device: str, bytes_per_s: float, flops_per_s: float, source: str) -> Roof:
@@ -275,9 +268,9 @@ def _decode_loads(case: Case, shape: Shape, placement: Placement) -> list[Load]:
         roof = devices_roof(case, question)
         roof = roof if question.split == SPLIT_BY_LAYER else joined_roof(roof, float(question.gpus))
         loads.append(_of_step((question.totals or Totals()).step(depth, question.element_bytes), roof))
-    left = host_roof(case, shape, placement)
-    if left:
-        loads.append(_of_step(left.totals.step(depth, element_bytes_of(case)), left.roof))
+    if roof_of_host := host_roof(case, shape, placement):
+        left = left_on_host(case, shape, placement)
+        loads.append(_of_step(left.step(depth, element_bytes_of(case)), roof_of_host))
     return loads
 
 
@@ -299,8 +292,8 @@ def _prefill_loads(case: Case, shape: Shape, placement: Placement) -> list[Load]
         if host and lends:
             lent = _of_prompt(host.totals, tokens, each, roof)
             loads[0] = Load(loads[0].flops + lent.flops, loads[0].read_bytes + lent.read_bytes, roof, lent=True)
-    if host and not lends and (left := host_roof(case, shape, placement, prompts=True)):
-        loads.append(_of_prompt(host.totals, tokens, each, left.roof))
+    if host and not lends and (roof_of_host := host_roof(case, shape, placement, prompts=True)):
+        loads.append(_of_prompt(host.totals, tokens, each, roof_of_host))
     return [load for load in loads if load.flops > 0]
 
 

@@ -62,8 +62,8 @@ def speed_rows(
 ) -> tuple[SpeedRow, ...]:
     """One row for each metric of which anything is known; the roof of prompts is that of the roofline."""
     goal = wish.tokens_per_s.value if isinstance(wish.tokens_per_s, Known) else None
-    decode = _row(report, DECODE, ceiling=report.expected.ceiling_tokens_per_s or None, goal=goal)
-    rows = (decode, _prefill(report, case, roofline), _row(report, FIRST_TOKEN))
+    decode = speed_row(report, DECODE, ceiling=report.expected.ceiling_tokens_per_s or None, goal=goal)
+    rows = (decode, _prefill(report, case, roofline), speed_row(report, FIRST_TOKEN))
     telling = ("measured", "as_configured", "achievable", "goal")
     return tuple(row for row in rows if any(getattr(row, name) is not None for name in telling))
 
@@ -74,11 +74,11 @@ def _prefill(report: SubjectReport, case: Case, roofline: RooflineView | None) -
     Where only short ones were, nothing is: what is expected is the speed of a long one, which they can't have.
     """
     if report.verdict == "failed":
-        return _row(report, PREFILL)
+        return speed_row(report, PREFILL)
     basis = basis_of(case)
     found = basis if isinstance(basis, Unknown) else predict_prefill(case, basis.cure)
     if isinstance(basis, Unknown) or isinstance(found, Unknown):
-        return _row(report, PREFILL)
+        return speed_row(report, PREFILL)
     only_short = PREFILL in report.measured and isinstance(measured_prefill(case), Unknown)
     as_configured = range_of(found.tokens_per_s) if basis.cure == Cure() and not only_short else None
     ceiling = found.ceiling or None
@@ -87,10 +87,10 @@ def _prefill(report: SubjectReport, case: Case, roofline: RooflineView | None) -
             at_roof = found.tokens_per_s.mid * point.roof_flops_per_s / point.predicted_flops_per_s
             ceiling = at_roof or ceiling
             break
-    return _row(report, PREFILL, as_configured=as_configured, ceiling=ceiling)
+    return speed_row(report, PREFILL, as_configured=as_configured, ceiling=ceiling)
 
 
-def _row(
+def speed_row(
     report: SubjectReport,
     metric: str,
     *,
@@ -98,6 +98,7 @@ def _row(
     ceiling: float | None = None,
     goal: float | None = None,
 ) -> SpeedRow:
+    """What a report says of a metric; `as_configured` where it expects nothing."""
     expected = report.expected
     return SpeedRow(
         metric=metric,
@@ -172,7 +173,7 @@ def depth_curve(case: Case, benches: Sequence[Bench] = ()) -> CurveView | Unknow
     """Tokens per second by depth, or why there is neither a measurement nor a prediction."""
     seen, basis = _swept("depth", DECODE, benches) or _depths_of(case), basis_of(case)
     if isinstance(basis, Unknown):
-        return _view("depth", DECODE, _measured_only(seen), seen, "") if seen.points else basis
+        return _view("depth", DECODE, _with_predictions(seen.points), seen, "") if seen.points else basis
     # As far as one conversation may go
     runtime = case.runtime
     facts = (runtime.context_per_slot, runtime.context_length, runtime.context_set, case.model.context_trained)
@@ -188,7 +189,7 @@ def users_curve(case: Case, benches: Sequence[Bench] = ()) -> CurveView | Unknow
     """Tokens per second of all users together by their number, or why there is neither."""
     seen, basis = _swept("users", TOGETHER, benches) or _at_once_of(case), basis_of(case)
     if isinstance(basis, Unknown):
-        return _view("users", TOGETHER, _measured_only(seen), seen, "") if seen.points else basis
+        return _view("users", TOGETHER, _with_predictions(seen.points), seen, "") if seen.points else basis
     # How many conversations are answered at once; None where nobody says
     runtime = case.runtime
     slots = runtime.slots.value_or(runtime.max_sequences.value_or(None)) or None
@@ -256,12 +257,10 @@ def _grid(first: float, last: float) -> list[float]:
     return [*found, float(last)]
 
 
-def _measured_only(seen: _Measured) -> tuple[CurvePoint, ...]:
-    return tuple(seen.points[at] for at in sorted(seen.points))
-
-
 def _with_predictions(
-    measured: dict[float, CurvePoint], grid: Iterable[float], predicted: Callable[[float], Interval | None]
+    measured: dict[float, CurvePoint],
+    grid: Iterable[float] = (),
+    predicted: Callable[[float], Interval | None] = lambda _at: None,
 ) -> tuple[CurvePoint, ...]:
     """All places in order, each with what is expected there."""
     found = []

@@ -15,7 +15,6 @@ from unslow.facts.bench import (
     FIRST,
     GAPS,
     LOAD,
-    LOWER_IS_BETTER,
     PREFILL,
     TOGETHER,
     Bench,
@@ -26,10 +25,11 @@ from unslow.facts.bench import (
 from unslow.facts.run import PhaseTelemetry, Stat, Telemetry
 from unslow.facts.stored_json import dump_stored
 from unslow.facts.values import GB
-from unslow.show.bench_history import ComparedShown, compared_fields, compared_parts
+from unslow.show.bench_history import compared_fields, compared_parts
 from unslow.show.clean import as_json, cleaned
 from unslow.show.console import GREEN, RED, YELLOW, ReportKind, dim, head, indented, noted_table, plain_table, warning
-from unslow.show.units import rate, size, span
+from unslow.show.units import amount, is_time, rate, size, span
+from unslow.think.stats.conditions import Compared
 from unslow.think.stats.llama_bench import rows_of
 from unslow.think.stats.parts import Parts
 
@@ -40,14 +40,9 @@ from unslow.think.stats.parts import Parts
 # value that llama-bench writes where nothing is set.
 
 
-def llama_bench_rows(bench: Bench) -> list[dict[str, Any]]:
-    """One for each test, its fields in the order of llama-bench."""
-    return [msgspec.json.decode(msgspec.json.encode(row)) for row in rows_of(bench)]
-
-
 def render_llama_bench(bench: Bench) -> str:
-    """The same as JSON."""
-    return as_json(llama_bench_rows(bench))
+    """One object for each test, its fields in the order of llama-bench."""
+    return as_json(list(rows_of(bench)))
 
 
 _WORDS = {
@@ -128,15 +123,11 @@ def _point_row(point: SweepPoint, names: Sequence[str], expected: Sequence[str],
     for name in names:
         spread = point.figures.get(name)
         mark = "" if spread is None or spread.agree else " ~"
-        cells.append("-" if spread is None else _amount(name, spread.median) + mark)
+        cells.append("-" if spread is None else amount(name, spread.median) + mark)
         if name in expected:
-            cells.append(_amount(name, point.expected[name]) if name in point.expected else "")
+            cells.append(amount(name, point.expected[name]) if name in point.expected else "")
     label = point.label.removeprefix("depth ").removeprefix("minute ") or f"{point.at:g}"
     return f"  {label}", *cells, *([str(point.failures or "")] if failed else [])
-
-
-def _amount(name: str, value: float) -> str:
-    return f"{rate(value)} tok/s" if name.endswith("tokens_per_s") else span(value)
 
 
 _PHASES = ("queue", "load", "prefill", "decode")
@@ -264,7 +255,7 @@ class Result(Protocol):
     @property
     def parts(self) -> Parts | None: ...
     @property
-    def compared(self) -> ComparedShown | None: ...
+    def compared(self) -> Compared | None: ...
 
 
 def _json(result: Result) -> str:
@@ -330,17 +321,11 @@ def _figures(bench: Bench) -> Iterator[RenderableType]:
             yield dim(f"{_NAMES.get(name, name).lower()} expected here: {amount(name, expected)}; {gives}")
 
 
-def amount(name: str, value: float) -> str:
-    """A figure in the unit that its name carries."""
-    is_time = name in LOWER_IS_BETTER or (name.endswith("_s") and "per_s" not in name)
-    return span(value) if is_time else f"{rate(value)} tok/s"
-
-
 def interval(name: str, spread: Spread) -> str:
     """The interval of a figure; a dash where one repeat gives none."""
     if spread.count < 2:  # noqa: PLR2004 (one value has no spread)
         return "-"
-    show = span if name in LOWER_IS_BETTER else rate
+    show = span if is_time(name) else rate
     return f"{show(spread.low)} to {show(spread.high)}"
 
 

@@ -1,18 +1,16 @@
 """The list of benchmarks that are kept, and one held against another."""
 
-from collections.abc import Iterator, Sequence
-from typing import Protocol
+from collections.abc import Iterator
 
 from rich.console import RenderableType
 from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
-from unslow.facts.bench import DECODE, FIRST, LOWER_IS_BETTER, PREFILL, Bench, Comparison, Difference
+from unslow.facts.bench import DECODE, FIRST, LOWER_IS_BETTER, PREFILL, Comparison, Entry, HistoryReport
 from unslow.show.clean import as_json, cleaned, safe
 from unslow.show.console import GREEN, RED, YELLOW, ReportKind, bare_table, dim, head, indented, plain_table
-from unslow.show.units import rate, span
-from unslow.think.stats.conditions import Change
+from unslow.show.units import amount, rate
+from unslow.think.stats.conditions import Compared
 
 _NAMES = {
     DECODE: "decode",
@@ -36,20 +34,7 @@ _STYLES = {"slower": "red", "faster": "green", "same": "", "cannot_tell": "yello
 _SMALLEST_P = 0.001
 
 
-class ComparedShown(Protocol):
-    """Two benchmarks side by side."""
-
-    @property
-    def before(self) -> Bench: ...
-    @property
-    def comparison(self) -> Comparison: ...
-    @property
-    def changes(self) -> Sequence[Change]: ...
-    @property
-    def suspect(self) -> str: ...
-
-
-def compared_fields(compared: ComparedShown) -> dict[str, object]:
+def compared_fields(compared: Compared) -> dict[str, object]:
     """What a program needs of it: the earlier benchmark by its id and figures, not with every request."""
     before = compared.before
     known = {"id": before.id, "taken_at": before.taken_at, "runtime_version": before.runtime_version}
@@ -63,7 +48,7 @@ def compared_fields(compared: ComparedShown) -> dict[str, object]:
     }
 
 
-def compared_parts(compared: ComparedShown) -> Iterator[RenderableType]:
+def compared_parts(compared: Compared) -> Iterator[RenderableType]:
     """The parts for a terminal: one plain sentence first, the figures, what changed."""
     comparison, before = cleaned(compared.comparison), compared.before
     word, style = _VERDICTS[comparison.verdict]
@@ -73,7 +58,13 @@ def compared_parts(compared: ComparedShown) -> Iterator[RenderableType]:
     yield dim(safe(f"against {named} of {before.taken_at[:16].replace('T', ' ')}, {runtime}"))
     yield ""
     if comparison.differences:
-        yield _differences(comparison.differences)
+        table = plain_table("  FIGURE", "BEFORE", "AFTER", "RATIO", "95 % INTERVAL", "VERDICT")
+        for found in comparison.differences:
+            sides = (amount(found.metric, side) for side in (found.before, found.after))
+            ratio = f"×{found.ratio:.3f}", f"{found.low:.3f} to {found.high:.3f}"
+            verdict = Text(_WORDS[found.verdict], style=_STYLES[found.verdict])
+            table.add_row(f"  {_name(found.metric)}", *sides, *ratio, verdict)
+        yield table
         yield ""
     if compared.changes:
         yield dim("WHAT CHANGED")
@@ -113,71 +104,19 @@ def _name(metric: str) -> str:
     return _NAMES.get(metric, metric)
 
 
-def _differences(differences: Sequence[Difference]) -> Table:
-    table = plain_table("  FIGURE", "BEFORE", "AFTER", "RATIO", "95 % INTERVAL", "VERDICT")
-    for one in differences:
-        is_time = one.metric in LOWER_IS_BETTER
-        before, after = (span(value) if is_time else f"{rate(value)} tok/s" for value in (one.before, one.after))
-        row = (f"  {_name(one.metric)}", before, after, f"×{one.ratio:.3f}", f"{one.low:.3f} to {one.high:.3f}")
-        table.add_row(*row, Text(_WORDS[one.verdict], style=_STYLES[one.verdict]))
-    return table
-
-
 _STATES = {"interrupted": "stopped", "running": "running now", "broke_off": "broke off", "whole": ""}
 _DONE = {"imported": "kept", "forgotten": "removed"}
 _WIDE = 100
 
 
-class _Line(Protocol):
-    """One kept benchmark."""
-
-    @property
-    def id(self) -> str: ...
-    @property
-    def taken_at(self) -> str: ...
-    @property
-    def label(self) -> str: ...
-    @property
-    def protocol(self) -> str: ...
-    @property
-    def runtime(self) -> str: ...
-    @property
-    def runtime_version(self) -> str: ...
-    @property
-    def model(self) -> str: ...
-    @property
-    def decode_tokens_per_s(self) -> float | None: ...
-    @property
-    def prefill_tokens_per_s(self) -> float | None: ...
-    @property
-    def answered(self) -> int: ...
-    @property
-    def failed(self) -> int: ...
-    @property
-    def state(self) -> str: ...
-
-
-class HistoryShown(Protocol):
-    """Some of what is kept, or what was done to it."""
-
-    @property
-    def what(self) -> str: ...
-    @property
-    def path(self) -> str: ...
-    @property
-    def total(self) -> int: ...
-    @property
-    def benchmarks(self) -> Sequence[_Line]: ...
-
-
-def _json(report: HistoryShown) -> str:
+def _json(report: HistoryReport) -> str:
     """Each line by the names of its fields; a line of the history is a tuple, which JSON would take for a list."""
-    lines = [line._asdict() if hasattr(line, "_asdict") else line for line in report.benchmarks]
+    lines = [line._asdict() for line in report.benchmarks]
     known = {"schema": "unslow.benchmarks/1", "what": report.what, "path": report.path, "total": report.total}
     return as_json({**known, "benchmarks": lines})
 
 
-def _history_parts(report: HistoryShown, width: int) -> Iterator[RenderableType]:
+def _history_parts(report: HistoryReport, width: int) -> Iterator[RenderableType]:
     if report.what in _DONE:
         yield from (Text(f"{_DONE[report.what]} {safe(line.id)}  {safe(line.model)}") for line in report.benchmarks)
         return
@@ -208,7 +147,7 @@ def _history_parts(report: HistoryShown, width: int) -> Iterator[RenderableType]
         yield dim(f"and {rest} more in {safe(report.path)}")
 
 
-def _note(line: _Line) -> str:
+def _note(line: Entry) -> str:
     state = _STATES.get(line.state, line.state)
     words = [line.label, state if state != "broke off" else f"broke off after {line.answered} answers"]
     words += [f"{line.failed} failed"] if line.failed else []
@@ -216,4 +155,4 @@ def _note(line: _Line) -> str:
     return ", ".join(word for word in words if word)
 
 
-render_history = ReportKind[HistoryShown](None, _history_parts, json=_json, called="a benchmark", clean=False)
+render_history = ReportKind[HistoryReport](None, _history_parts, json=_json, called="a benchmark", clean=False)

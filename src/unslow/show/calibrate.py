@@ -1,40 +1,17 @@
 """What a calibration measured, and the list of those that are kept."""
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol
 
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from unslow.facts.calibration import Calibration, Rates
+from unslow.facts.calibration import Calibration, KeptReport, Rates
 from unslow.facts.stored_json import dump_stored
 from unslow.facts.values import GB
 from unslow.show.clean import as_json, cleaned, safe, safe_json
 from unslow.show.console import GREEN, YELLOW, ReportKind, dim, head, plain_table
 from unslow.show.units import rate, size, span
-
-
-class _Kept(Protocol):
-    """One kept calibration."""
-
-    @property
-    def path(self) -> str: ...
-    @property
-    def calibration(self) -> Calibration | None: ...
-    @property
-    def problem(self) -> str: ...
-    @property
-    def stale(self) -> tuple[str, ...]: ...
-
-
-class KeptList(Protocol):
-    """What is kept, and where."""
-
-    @property
-    def folder(self) -> str: ...
-    @property
-    def calibrations(self) -> Sequence[_Kept]: ...
 
 
 def render_forgotten(paths: Sequence[str], form: str) -> str:
@@ -88,7 +65,7 @@ def _costs(rates: Rates) -> Table:
     return table
 
 
-def _kept_parts(report: KeptList, _width: int) -> Iterator[RenderableType]:
+def _kept_parts(report: KeptReport, _width: int) -> Iterator[RenderableType]:
     for one in report.calibrations:
         if one.calibration is None:
             yield Text(f"✗ {safe(one.problem)}", style="red")
@@ -113,4 +90,4 @@ def _threads(count: int) -> str:
 render_calibration = ReportKind(
     Calibration, _parts, json=lambda one: safe_json(dump_stored(one).decode()), called="a calibration"
 )
-render_kept = ReportKind[KeptList](None, _kept_parts, called="a calibration", clean=False)
+render_kept = ReportKind[KeptReport](None, _kept_parts, called="a calibration", clean=False)

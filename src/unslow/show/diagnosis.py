@@ -1,6 +1,6 @@
 """The diagnosis for a person at a terminal: the verdict first, then the causes, where the time goes, and the proof."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import groupby
 
 from rich.console import Group, RenderableType
@@ -11,7 +11,7 @@ from rich.text import Text
 from unslow.facts.values import NOT_LOOKED
 from unslow.show.clean import cleaned
 from unslow.show.console import GREEN, RED, YELLOW, TextConsole, command_text, head, indented, mark_grid, pair_grid
-from unslow.show.labels import budget_title, folded, label, price_of, promised, told_phases, worded_value
+from unslow.show.labels import budget_title, folded, label, price_of, promised, subject_title, told_phases, worded_value
 from unslow.show.units import rate, span
 from unslow.think.case.prediction import DECODE
 from unslow.think.judge.budget import UNEXPLAINED
@@ -21,14 +21,6 @@ from unslow.think.judge.summary import is_for
 from unslow.think.report import BudgetPart, ChecklistItem, Finding, Fix, Range, Report, SubjectReport, Untold
 
 _SHADES = ("cyan", "magenta", "blue", "yellow", "green", "red")
-
-
-def budget_parts(budget: Sequence[BudgetPart], *, width: int, everything: bool) -> list[RenderableType]:
-    """One block for each phase; nothing of a phase of which no part is known."""
-    blocks: list[RenderableType] = []
-    for phase, parts in told_phases(budget):
-        blocks += ["", _block(phase, parts if everything else folded(parts), bar=min(60, width - 4))]
-    return blocks
 
 
 def _block(phase: str, parts: list[BudgetPart], bar: int) -> RenderableType:
@@ -53,12 +45,6 @@ def _block(phase: str, parts: list[BudgetPart], bar: int) -> RenderableType:
 _SHORT = 40  # Characters of a value: so few may be said twice
 _NAMES = 12  # Columns of the names on the left: those of "because", the longest of them
 _Row = tuple[str, Text] | str  # A name with its words, or a line to copy
-
-
-def chain_parts(subject: SubjectReport, *, everything: bool) -> list[RenderableType]:
-    """Every chain, numbered; `everything` also shows the evidence of what follows, and how to fix that."""
-    chains = chains_of(subject.findings)
-    return [_chain(number, chain, subject, everything=everything) for number, chain in enumerate(chains, 1)]
 
 
 def _chain(number: int, chain: Chain, subject: SubjectReport, *, everything: bool) -> RenderableType:
@@ -146,16 +132,15 @@ def render(report: Report, *, width: int, color: bool, everything: bool) -> str:
 
 def _subject(subject: SubjectReport, *, everything: bool, width: int) -> RenderableType:
     word, style = _HEADS[subject.verdict]
-    alike = subject.devices.count(subject.devices[0])
-    device = subject.devices[0].replace("(R)", "").replace("(TM)", "")
-    device = f"{alike} x {device}" if alike > 1 else device
-    names = [name for name in (subject.runtime, subject.model, device) if name != "unknown hardware"]
-    parts: list[RenderableType] = [head(word, " · ".join(names), style), "", indented(subject.summary)]
+    parts: list[RenderableType] = [head(word, subject_title(subject), style), "", indented(subject.summary)]
     if subject.findings:
-        parts += ["", Text("Why", style="bold"), *chain_parts(subject, everything=everything)]
+        chains = enumerate(chains_of(subject.findings), 1)
+        parts += ["", Text("Why", style="bold")]
+        parts += [_chain(number, chain, subject, everything=everything) for number, chain in chains]
     speed = _speed(subject)
     parts += ["", Text("How fast", style="bold"), speed] if speed.row_count else [""]
-    parts += budget_parts(subject.budget, width=width, everything=everything)
+    for phase, budget in told_phases(subject.budget):
+        parts += ["", _block(phase, budget if everything else folded(budget), bar=min(60, width - 4))]
     if subject.contradictions:
         parts += ["", *_contradictions(subject)]
     if subject.ask_next:

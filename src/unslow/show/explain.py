@@ -1,14 +1,11 @@
 """Documentation pages for a terminal: the text of `unslow explain`."""
 
-import io
 import re
 from collections.abc import Sequence
 from typing import Protocol
 
-from rich.console import Console
-from rich.table import Table
-
 from unslow.show.clean import as_json
+from unslow.show.console import TextConsole, pair_grid
 
 _CODE = re.compile(r"`([^`\n]+(?:\n[^`\n]+)?)`")
 """What is to be typed: without colours its backticks are what sets it apart."""
@@ -45,23 +42,18 @@ def page_text(page: Page, *, width: int, color: bool) -> str:
     """A page for a terminal."""
     from rich.markdown import Markdown  # noqa: PLC0415 (a third of the time that the list of all causes takes)
 
-    out = io.StringIO()
-    console = Console(file=out, width=width, force_terminal=color, no_color=not color)
-    text = page_markdown(page)
+    console, text = TextConsole(width=width, color=color), page_markdown(page)
     console.print(Markdown(text if color else _CODE.sub(r"`` `\1` ``", text)))
-    return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
+    return console.text
 
 
 def list_text(pages: Sequence[Page], *, width: int) -> str:
     """All pages, a line each."""
-    out = io.StringIO()
-    table = Table.grid(padding=(0, 2))
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
+    console, grid = TextConsole(width=width, color=False), pair_grid()
     for page in pages:
-        table.add_row(page.id, page.title)
-    Console(file=out, width=width, no_color=True).print(table)
-    return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
+        grid.add_row(page.id, page.title)
+    console.print(grid)
+    return console.text
 
 
 def page_json(pages: Sequence[Page]) -> str:

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from itertools import groupby
-from typing import NamedTuple
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
@@ -56,16 +55,9 @@ _PARTS = (
 """The parts of a bar in their order."""
 
 
-class _Line(NamedTuple):
-    """A memory, or several that are alike, under a name that tells which."""
-
-    label: str
-    memory: MemoryShown
-
-
 def _answer(report: FitReport, width: int) -> RenderableType:
     lines = _lines(report)
-    bars = [line for line in lines if line.memory.capacity_bytes]
+    bars = [(label, memory) for label, memory in lines if memory.capacity_bytes]
     word, style = _HEADS[report.verdict]
     counted = [(name, len(list(same))) for name, same in groupby(device.name for device in report.devices)]
     devices = ", ".join(f"{n}x {name}" if n > 1 else name for name, n in counted) or "the host alone"
@@ -98,26 +90,20 @@ def _subject(report: FitReport) -> str:
     return " · ".join((sizes, report.runtime.replace("_", "."), tokens, cache))
 
 
-def _lines(report: FitReport) -> list[_Line]:
+def _lines(report: FitReport) -> list[tuple[str, MemoryShown]]:
     """A line for each device, those in a row that are alike together, and one for the host where it is asked for."""
     several = len(report.devices) > 1
     lines, first = [], 0
     for memory, same in groupby(report.devices):
         last = first + len(list(same)) - 1
         number = f"{first} " if first == last else f"{first}-{last} each "
-        lines.append(_Line(f"{number if several else ''}{memory.name}", memory))
+        lines.append((f"{number if several else ''}{memory.name}", memory))
         first = last + 1
-    host = [_Line(report.host.name, report.host)] if report.host.total_bytes else []
+    host = [(report.host.name, report.host)] if report.host.total_bytes else []
     return lines + host
 
 
-def _usable(memory: MemoryShown) -> int | None:
-    if memory.capacity_bytes is None:
-        return None
-    return max(0, memory.capacity_bytes - memory.others_bytes - memory.reserve_bytes)
-
-
-def _needs(lines: list[_Line], width: int) -> RenderableType:
+def _needs(lines: list[tuple[str, MemoryShown]], width: int) -> RenderableType:
     if width < _TABLE_FROM:
         return Group(*(Padding(_in_words(*line), (0, 0, 0, 2)) for line in lines))
     table = bare_table()
@@ -126,19 +112,17 @@ def _needs(lines: list[_Line], width: int) -> RenderableType:
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
     for label, m in lines:
-        usable = _usable(m)
         sizes = (m.weights_bytes, m.kv_bytes, m.compute_bytes, m.total_bytes)
-        there = "?" if usable is None else size(usable)
+        there = "?" if m.usable_bytes is None else size(m.usable_bytes)
         table.add_row(f"  {label}", *(size(s) if s else "-" for s in sizes), there, _mark(m))
     return table
 
 
 def _in_words(label: str, m: MemoryShown) -> Text:
     parts = (("weights", m.weights_bytes), ("KV cache", m.kv_bytes), ("compute", m.compute_bytes))
-    usable = _usable(m)
     text = Text(f"{label}: needs {size(m.total_bytes)}", style="bold")
     text.append(f" ({', '.join(f'{name} {size(s)}' for name, s in parts if s)})", "not bold")
-    text.append(f", usable {'?' if usable is None else size(usable)} ", "not bold")
+    text.append(f", usable {'?' if m.usable_bytes is None else size(m.usable_bytes)} ", "not bold")
     return text.append_text(_mark(m))
 
 
@@ -152,8 +136,8 @@ def _mark(memory: MemoryShown) -> Text:
     return Text("✓", style="green")
 
 
-def _bars(lines: list[_Line], width: int) -> list[RenderableType]:
-    longest = max(len(line.label) for line in lines)
+def _bars(lines: list[tuple[str, MemoryShown]], width: int) -> list[RenderableType]:
+    longest = max(len(label) for label, _ in lines)
     bar = min(_LONGEST_BAR, width - longest - 20)
     if bar < _SHORTEST_BAR:
         bar = width - 4

@@ -136,6 +136,20 @@ def _plain(value: str) -> str:
     return _BETWEEN.sub("; ", listed[2]) if listed else value
 
 
+def subject_title(subject: SubjectReport) -> str:
+    """Runtime, model and device on a line."""
+    return " · ".join(name for name in (subject.runtime, subject.model, device_name(subject)) if name)
+
+
+def device_name(subject: SubjectReport) -> str:
+    """The first device, with how many are like it; empty where none is known."""
+    if not subject.devices or subject.devices[0] == "unknown hardware":
+        return ""
+    alike, device = subject.devices.count(subject.devices[0]), subject.devices[0]
+    device = device.replace("(R)", "").replace("(TM)", "")
+    return f"{alike} x {device}" if alike > 1 else device
+
+
 def promised(predicted: Mapping[str, float]) -> str:
     """The first of what is predicted that a person looks at; empty where nothing is."""
     if DECODE in predicted:

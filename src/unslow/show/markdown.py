@@ -7,7 +7,7 @@ from unslow.show.clean import cleaned
 from unslow.show.console import commands
 from unslow.show.labels import label, promised, worded_value
 from unslow.think.judge.chains import Chain, chains_of
-from unslow.think.report import Evidence, Fix, Report, SubjectReport, Untold
+from unslow.think.report import Evidence, Fix, Report, SubjectReport
 
 _HEADS = {
     "slow": "It is slow, and this is why",
@@ -42,7 +42,10 @@ def subject_markdown(subject: SubjectReport, *, everything: bool) -> str:
     lines = [f"### {_HEADS[subject.verdict]}", "", prose(subject.summary), ""]
     for number, chain in enumerate(chains_of(subject.findings), 1):
         lines += _finding(number, chain)
-    lines += _suspicions([item for item in subject.cannot_tell if item.suspected], found=bool(subject.findings))
+    if suspected := [item for item in subject.cannot_tell if item.suspected]:
+        lines += ["Also possible, not proven:" if subject.findings else "Possible, but not proven by what is here:", ""]
+        lines += [f"- {prose(item.because)} (`{item.cause}`)" for item in suspected[:MOST_SUSPECTED]]
+        lines.append("")
     if subject.contradictions:
         lines += ["These can't all be right:", ""]
         for one in subject.contradictions:
@@ -94,14 +97,6 @@ def _cited(evidence: Evidence) -> str:
     value = escaped(worded_value(evidence.fact, evidence.value))
     told = ", in words" if evidence.origin == "told" and not evidence.fact.startswith("account.") else ""
     return f"{label(evidence.fact)}: {value}{escaped(against)} ({escaped(evidence.source)}{told})"
-
-
-def _suspicions(items: list[Untold], *, found: bool) -> Iterator[str]:
-    if items:
-        yield "Also possible, not proven:" if found else "Possible, but not proven by what is here:"
-        yield ""
-        yield from (f"- {prose(item.because)} (`{item.cause}`)" for item in items[:MOST_SUSPECTED])
-        yield ""
 
 
 def _questions(subject: SubjectReport) -> Iterator[str]:

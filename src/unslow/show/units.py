@@ -35,6 +35,16 @@ def span(seconds: float) -> str:
     return f"{seconds * 1e6:.3g} µs"
 
 
+def is_time(metric: str) -> bool:
+    """Whether less of it is better."""
+    return metric.endswith("_s") and not metric.endswith("_per_s")
+
+
+def amount(metric: str, value: float) -> str:
+    """A figure in the unit that its name carries."""
+    return span(value) if is_time(metric) else f"{rate(value)} tok/s"
+
+
 def fact_value(fact: str, value: str | float) -> str:
     """A value in the unit that its name carries."""
     if isinstance(value, bool | str):

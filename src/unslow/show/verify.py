@@ -12,7 +12,7 @@ from unslow.facts.stored_json import dump_stored
 from unslow.facts.verification import REQUEST, Side, Work
 from unslow.show.clean import safe, safe_json
 from unslow.show.console import GREEN, RED, YELLOW, ReportKind, TextConsole, dim, head, indented, plain_table, warning
-from unslow.show.units import rate, span
+from unslow.show.units import amount, rate, span
 from unslow.think.stats.verification_report import (
     AnswersShown,
     FigureShown,
@@ -48,16 +48,6 @@ def time_words(report: VerifyReport) -> str:
     started = "1 start" if len(starts) == 1 else f"{len(starts)} starts"
     of_starts = f", of which {started} took {span(sum(starts))}" if starts else ""
     return f"{many} in {span(report.took_s or 0.0)}{of_starts}"
-
-
-def amount(metric: str, value: float) -> str:
-    """A figure in its unit."""
-    return span(value) if metric == REQUEST else f"{rate(value)} tok/s"
-
-
-def speedup(figure: FigureShown) -> str:
-    """How much faster, with its interval."""
-    return f"×{figure.speedup.mid:.3f}"
 
 
 def interval(shown: IntervalShown) -> str:
@@ -96,12 +86,7 @@ _CODE = str.maketrans({"`": "'", "\n": " "})
 _CELL = str.maketrans({"|": "\\|", "\n": " "})
 
 
-def verify_markdown(report: VerifyReport) -> str:
-    """The whole report, which is clean already."""
-    return "\n".join([*_lines(report), ""])
-
-
-def _lines(report: VerifyReport) -> Iterator[str]:
+def _markdown(report: VerifyReport) -> Iterator[str]:
     yield f"### {_MARKDOWN_HEADS[report.verdict]}"
     yield ""
     yield f"{report.because}. ({WAYS[report.way]}: {work_words(report.work)})"
@@ -110,9 +95,7 @@ def _lines(report: VerifyReport) -> Iterator[str]:
         yield "| figure | before | after | speed-up | 95 % interval | rounds | verdict |"
         yield "|---|---:|---:|---:|---:|---:|---|"
         for one in report.figures:
-            before, after = (amount(one.metric, side.mid) for side in (one.before, one.after))
-            cells = (NAMES[one.metric], before, after, speedup(one), interval(one.speedup), str(one.rounds))
-            yield f"| {' | '.join((*cells, WORDS[one.verdict]))} |"
+            yield f"| {' | '.join(str(cell).strip() for cell in _row(one).values())} |"
         yield ""
     said, *rest = answer_lines(report.answers)
     yield from (f"- {line}" for line in (rest if report.verdict == "answers_changed" else [said, *rest]))
@@ -186,12 +169,11 @@ def _parts(report: VerifyReport, width: int) -> Iterator[RenderableType]:
 
 
 def _row(one: FigureShown) -> dict[str, RenderableType]:
-    before, after = (amount(one.metric, side.mid) for side in (one.before, one.after))
     return {
         "  FIGURE": f"  {NAMES[one.metric]}",
-        "BEFORE": before,
-        "AFTER": after,
-        "SPEED-UP": speedup(one),
+        "BEFORE": amount(one.metric, one.before.mid),
+        "AFTER": amount(one.metric, one.after.mid),
+        "SPEED-UP": f"×{one.speedup.mid:.3f}",
         "95 % INTERVAL": interval(one.speedup),
         "ROUNDS": str(one.rounds),
         "VERDICT": Text(WORDS[one.verdict], style=_STYLES[one.verdict]),
@@ -208,4 +190,4 @@ def _table(rows: Sequence[dict[str, RenderableType]], left_out: Sequence[str], g
     return table
 
 
-render_verify = ReportKind(VerifyReport, _parts, markdown=verify_markdown)
+render_verify = ReportKind(VerifyReport, _parts, markdown=lambda report: "\n".join([*_markdown(report), ""]))

@@ -10,9 +10,8 @@ import pytest
 from page_samples import Parsed, bare, moved, page, parsed, subject, view
 
 from unslow.facts.errors import UserError
-from unslow.page.html.document import Tab, document, framed, panel, panel_names, script, style
-from unslow.page.html.markup import tag
-from unslow.page.server.runs import Offer
+from unslow.page.html.document import PANEL_NAMES, Serving, Tab, document, framed, panel, script, style
+from unslow.page.html.markup import Offer, tag
 from unslow.think.report import Evidence, Fix
 from unslow.think.view import Missing, SubjectView
 
@@ -66,7 +65,7 @@ def test_a_panel_that_is_missing_says_why_and_how_to_get_it():
     assert html.count('data-copy="unslow bench"') == 1
     assert Parsed(html).all("section", id="timeline-0")[0].keys() == {"id", "data-panel", "hidden"}
     assert 'href="#timeline-0"' not in html
-    assert '<a href="#timeline-0" hidden>' in document(bare(), live=True)  # until a run fills it
+    assert '<a href="#timeline-0" hidden>' in document(bare(), serving=Serving("", ""))  # until a run fills it
 
 
 def test_a_page_that_can_measure_names_its_button_and_not_a_command():
@@ -79,14 +78,16 @@ def test_a_page_that_can_measure_names_its_button_and_not_a_command():
         Offer(kind=kind, subject=0, label=label, words="")
         for kind, label in (("diagnose", "Measure again"), ("bench", "Benchmark"))
     ]
-    for html in (document(shown, live=True, offers=offers), panel(shown, 0, "missing", offers)):
+    for html in (document(shown, serving=Serving("", ""), offers=offers), panel(shown, 0, "missing", offers)):
         assert "To get it: press Measure again." in html
         assert "To get it: press Benchmark, change what you want to change, and press Benchmark again." in html
         assert "unslow bench" not in html
     several = msgspec.structs.replace(shown, report=view(subject(), subject()).report)
-    assert "press Benchmark" not in document(several, live=True, offers=offers)  # it would compare nothing
+    assert "press Benchmark" not in document(
+        several, serving=Serving("", ""), offers=offers
+    )  # it would compare nothing
     refused = [msgspec.structs.replace(offer, refused="it is busy") for offer in offers]
-    assert 'data-copy="unslow bench http' in document(shown, live=True, offers=refused)
+    assert 'data-copy="unslow bench http' in document(shown, serving=Serving("", ""), offers=refused)
 
 
 def test_what_does_not_load_is_not_told_to_be_measured():
@@ -97,7 +98,7 @@ def test_what_does_not_load_is_not_told_to_be_measured():
 
 def test_nothing_acts_by_itself():
     """No handler, no style attribute, no address but those of this page."""
-    read = parsed(view(), live=True, nonce="n", token="t")
+    read = parsed(view(), serving=Serving("n", "t"))
     for name, attributes in read.elements:
         assert not [key for key in attributes if key.startswith("on") or key in ("style", "srcset", "ping")], name
         for key in ("src", "href", "action"):
@@ -119,7 +120,7 @@ def test_the_file_allows_its_own_script_and_style_and_nothing_else():
 
 
 def test_the_page_of_a_server_has_its_nonce_and_token():
-    read = parsed(view(), live=True, nonce="abc", token='t"ok')
+    read = parsed(view(), serving=Serving("abc", 't"ok'))
     assert read.all("script")[0]["nonce"] == read.all("style")[0]["nonce"] == "abc"
     assert read.all("meta", name="unslow-token")[0]["content"] == 't"ok'
     assert not read.all("meta", **{"http-equiv": "Content-Security-Policy"})
@@ -175,7 +176,7 @@ def test_several_subjects_have_a_way_to_each():
 def test_a_fragment_is_what_the_page_has():
     shown = view()
     html = document(shown)
-    for name in panel_names():
+    for name in PANEL_NAMES:
         made = panel(shown, 0, name)
         assert f'id="{name}-0"' in made.split(">", 1)[0]
         assert made in html
@@ -200,7 +201,7 @@ def test_a_file_without_answers_has_no_sliders():
     shown = view()
     memory = msgspec.structs.replace(shown.subjects[0].memory, ready=())
     assert not parsed(view(memory=memory)).all("form")
-    assert parsed(view(memory=memory), live=True, nonce="n", token="t").all("form")
+    assert parsed(view(memory=memory), serving=Serving("n", "t")).all("form")
 
 
 def test_it_says_whether_it_was_masked():
@@ -219,7 +220,7 @@ def test_runs_are_offered_with_what_they_send():
         Offer(kind="bench", subject=0, label="Benchmark", words="", refused="it is busy"),
         Offer(kind="bench", subject=1, label="Benchmark", words="to another"),
     ]
-    read = parsed(view(), live=True, nonce="n", token="t", offers=offers)
+    read = parsed(view(), serving=Serving("n", "t"), offers=offers)
     again, bench = read.all("button", class_="start")
     assert (again["data-run"], again["data-subject"], "disabled" in again) == ("diagnose", "0", False)
     assert "disabled" in bench

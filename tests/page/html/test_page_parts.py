@@ -19,7 +19,7 @@ from unslow.page.html.diagnosis import (
     untold,
 )
 from unslow.page.html.markup import lines_to_copy
-from unslow.page.html.speed import budgets, nice_ticks, speeds
+from unslow.page.html.speed import budgets, speeds
 from unslow.think.judge.budget import UNEXPLAINED
 from unslow.think.report import BudgetPart, ChecklistItem, Contradicted, Evidence, Question, Range, RuledOut, Untold
 from unslow.think.view import SpeedRow
@@ -74,15 +74,6 @@ def test_one_number_alone_needs_no_bar():
     far = speeds([SpeedRow(metric="prefill_tokens_per_s", measured=405, ceiling=136520)])
     assert "<svg" not in far  # it would be full, as if all were reached
     assert "0.3% reached" in far
-
-
-@given(top=st.floats(1e-6, 1e9))
-def test_ticks_are_few_and_round(top):
-    ticks = nice_ticks(top, 5)
-    assert 2 <= len(ticks) <= 6
-    assert ticks[0] == 0
-    assert ticks[-1] <= top
-    assert re.fullmatch(r"[125]\.0*e[+-]\d+", f"{ticks[1]:.6e}")
 
 
 def parts(**seconds: float) -> tuple[BudgetPart, ...]:

@@ -49,9 +49,9 @@ def test_who_sends_no_whole_head_is_hung_up_on(monkeypatch):
 
 
 def test_who_is_answered_slowly_is_waited_for(monkeypatch):
-    look = ServerState._look
+    begin = ServerState._begin
     monkeypatch.setattr(connections, "HEAD_S", 1.0)
-    monkeypatch.setattr(ServerState, "_look", lambda desk: (time.sleep(2), look(desk)))  # longer than a head may take
+    monkeypatch.setattr(ServerState, "_begin", lambda desk: (time.sleep(2), begin(desk)))  # longer than a head may take
     with serving() as page:
         assert page.open().status == 200
 

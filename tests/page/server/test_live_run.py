@@ -10,7 +10,10 @@ from unslow.commands._diagnosis_options import Looking
 from unslow.commands.bench import BenchRequest
 from unslow.commands.diagnose import look
 from unslow.commands.diagnose.request import Limits
-from unslow.page.server.live_run import MOST_EVENTS, Event, Events, LiveRun, live_words
+from unslow.facts.errors import UserError
+from unslow.page.server.live_run import LiveRun, live_words
+from unslow.page.server.runs import PassLine, ProgressLine, RunLine
+from unslow.page.server.state import ServeOptions
 
 BRIEF = Limits(8.0, 0.3, 0.5)
 LONG_S = 30.0
@@ -21,32 +24,27 @@ def _own_history(tmp_path, monkeypatch):
     monkeypatch.setenv("UNSLOW_DATA_DIR", str(tmp_path))
 
 
-def followed(run: LiveRun) -> list[Event]:
-    """All events, asked for as a page would."""
-    told: list[Event] = []
-    end = time.monotonic() + LONG_S
-    while time.monotonic() < end:
-        over = run.is_over
-        told += run.events(told[-1].number if told else 0)
-        if over:
-            break
-        time.sleep(0.05)
-    return told
+def started(request: Looking | BenchRequest) -> tuple[LiveRun, list[RunLine]]:
+    """A run, and the lines that it tells."""
+    told: list[RunLine] = []
+    run = LiveRun(request, ServeOptions(Looking()), told.append)
+    run.start()
+    return run, told
 
 
 def test_a_diagnosis_tells_what_it_does_and_ends_with_a_view(monkeypatch):
     monkeypatch.setattr(look, "limits_of", lambda _: BRIEF)
     with serve("llama_cpp", tokens_per_s=200.0) as url:
-        run = LiveRun("diagnose", Looking(target=url)).start()
-        told = followed(run)
-    assert run.state == "done", run.error or run.bug
-    assert [event.number for event in told] == sorted({event.number for event in told})
-    kinds = {event.kind for event in told}
-    assert kinds >= {"progress", "said", "answer", "timeline", "done"}
-    answers = [event.answer for event in told if event.answer]
-    assert any(150 < (answer.decode_tokens_per_s or 0) < 250 for answer in answers)
-    assert told[-1].kind == "done"
-    assert told[-1].text
+        run, told = started(Looking(target=url))
+        assert run.wait(LONG_S)
+    assert (run.failure, run.was_stopped) == (None, False)
+    steps = [line for line in told if isinstance(line, ProgressLine)]
+    assert {line.share is None for line in steps} == {True, False}
+    answers = [line for line in told if isinstance(line, PassLine)]
+    assert any(150 < (answer.tokens_per_s or 0) < 250 for answer in answers)
+    assert run.new_timeline() is not None
+    assert run.new_timeline() is None
+    assert run.text
     assert run.seen is not None
     (subject,) = run.seen.view.subjects
     assert subject.timeline is not None
@@ -55,63 +53,38 @@ def test_a_diagnosis_tells_what_it_does_and_ends_with_a_view(monkeypatch):
 
 def test_a_benchmark_that_is_stopped_keeps_what_it_has():
     with serve("llama_cpp", tokens_per_s=60.0) as url:
-        run = LiveRun("bench", BenchRequest(target=url, quick=True, tokens=64)).start()
+        run, told = started(BenchRequest(target=url, quick=True, tokens=64))
         end = time.monotonic() + LONG_S
-        while time.monotonic() < end and not any(event.answer for event in run.events()):
+        while time.monotonic() < end and not any(isinstance(line, PassLine) for line in told):
             time.sleep(0.02)
         run.stop()
         assert run.wait(5.0)
-    assert run.state == "stopped"
-    assert run.result is not None
-    assert run.result.bench.interrupted
-    assert run.result.bench.passes
-    assert not run.result.bench.failures
-    last = run.events()[-1]
-    assert (last.kind, last.stopped) == ("done", True)
+    assert (run.failure, run.was_stopped) == (None, True)
+    assert run.bench is not None
+    assert run.bench.interrupted
+    assert run.bench.passes
+    assert not run.bench.failures
 
 
 @pytest.mark.real
 def test_users_at_once_are_stopped_in_the_middle_of_their_answers():
     with serve("llama_cpp", tokens_per_s=20.0) as url:
         asked = BenchRequest(target=url, sweep=("users=4",), evict=True)
-        run = LiveRun("bench", asked).start()
+        run, _ = started(asked)
         time.sleep(6.0)
         run.stop()
         assert run.wait(5.0)
-    assert (run.state, run.error, run.bug) == ("stopped", None, None)
-    assert run.result is not None
-    assert run.result.bench.failures == ()
+    assert (run.failure, run.was_stopped) == (None, True)
+    assert run.bench is not None
+    assert run.bench.failures == ()
 
 
 def test_what_the_user_asked_wrongly_is_told():
-    run = LiveRun("bench", BenchRequest(target="nothing-that-runs"))
-    assert run.state == "waiting"
-    run.start()
+    run, _ = started(BenchRequest(target="nothing-that-runs"))
     assert run.wait(LONG_S)
-    assert run.state == "failed"
-    last = run.events()[-1]
-    assert last.kind == "failed"
-    assert "nothing-that-runs" in last.text
-    assert last.hint
-
-
-def test_a_run_takes_the_request_of_its_kind():
-    with pytest.raises(TypeError):
-        LiveRun("bench", Looking())
-    with pytest.raises(TypeError):
-        LiveRun("diagnose", BenchRequest())
-
-
-def test_events_are_bounded_and_only_the_newest_progress_is_kept():
-    events = Events()
-    for number in range(2000):
-        events.tell("said", text=str(number))
-        events.tell("progress", text=str(number), share=0.5)
-    kept = events.after(0)
-    assert len(kept) == MOST_EVENTS
-    assert sum(event.kind == "progress" for event in kept) == 1
-    assert kept[-1].number == 4000
-    assert events.after(3999) == [kept[-1]]
+    assert isinstance(run.failure, UserError)
+    assert "nothing-that-runs" in run.failure.message
+    assert run.failure.hint
 
 
 def test_a_server_that_fails_meanwhile_is_told_in_the_last_words(wording):

@@ -28,7 +28,7 @@ def finished(entry):
 def test_lines_are_numbered_and_bounded():
     entry = StartedRun(WANTED)
     for number in range(MOST_LINES + 50):
-        entry.tell(ProgressLine(text=f"step {number}", share=0.5))
+        entry.tell(ProgressLine(text=f"remark {number}"))
     lines = entry.lines()
     assert len(lines) == MOST_LINES
     assert lines[-1].number == MOST_LINES + 50
@@ -41,6 +41,14 @@ def test_a_picture_takes_the_place_of_the_one_before_it():
         entry.tell(PanelLine(subject=0, name="timeline", html=html))
         entry.tell(PanelLine(subject=1, name="timeline", html=html))
     assert [(line.subject, line.html) for line in entry.lines()] == [(0, "second"), (1, "second")]
+
+
+def test_only_the_newest_step_is_kept_and_every_remark():
+    entry = StartedRun(WANTED)
+    for number in range(3):
+        entry.tell(ProgressLine(text=f"remark {number}"))
+        entry.tell(ProgressLine(text=f"step {number}", share=0.5))
+    assert [line.text for line in entry.lines()] == ["remark 0", "remark 1", "remark 2", "step 2"]
 
 
 def test_the_last_line_says_how_it_ended():
@@ -76,17 +84,13 @@ def test_one_run_at_a_time_and_the_last_ones_are_kept():
 def test_closing_stops_what_goes_on():
     book, stopped = RunList(), threading.Event()
 
-    class Run:
-        def stop(self):
-            stopped.set()
-
     def follow(entry):
-        entry.run = Run()
+        entry.stop_run = stopped.set
         stopped.wait(10)
         entry.tell(DoneLine(text="closed", stopped=True))
 
     entry = book.start(WANTED, follow)
-    while entry.run is None:
+    while entry.stop_run is None:
         pass
     book.close()
     assert entry.shown().state == "stopped"

@@ -11,7 +11,7 @@ from page_server import serving
 
 from unslow.page.server.application import MOST_STREAMS
 from unslow.page.server.live_run import perform
-from unslow.page.server.runs import DoneLine, RunWanted, StartedRun, stop
+from unslow.page.server.runs import DoneLine, RunWanted, StartedRun
 
 
 @pytest.fixture(autouse=True)
@@ -70,7 +70,7 @@ def test_who_only_asks_now_and_then_is_told_how_far_it_is():
 def test_a_run_that_is_stopped_before_it_begins_measures_nothing(wording):
     with serve("vllm", tokens_per_s=60) as url, serving(url) as page:
         entry = StartedRun(RunWanted(kind="bench", subject=0))
-        stop(entry)
+        entry.stop()
         perform(page.desk, entry)
         assert entry.shown().state == "stopped"
         wording(entry.shown().text)

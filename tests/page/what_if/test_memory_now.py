@@ -6,7 +6,8 @@ from recorded_machines import first_case
 from unslow.facts.runtime import Buffer
 from unslow.facts.snapshot import Case
 from unslow.facts.values import reported
-from unslow.page.what_if import Memory, memory_of
+from unslow.page.what_if import memory_of
+from unslow.page.what_if.memory_view import Memory
 from unslow.page.what_if.running import reported_parts
 
 HEALTHY = "h200_llama_server_healthy_full_gpu"

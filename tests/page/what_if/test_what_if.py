@@ -4,6 +4,7 @@ import random
 
 import msgspec
 import pytest
+from benchmarks.what_if import memory_for
 from memory_checks import check_sums, whole
 from recorded_machines import first_case
 
@@ -13,7 +14,8 @@ from unslow.facts.errors import UserError
 from unslow.facts.snapshot import Case
 from unslow.facts.values import GIB, Unknown, reported
 from unslow.look.system.live import LiveSystem
-from unslow.page.what_if import Memory, memory_for, memory_of
+from unslow.page.what_if import memory_of
+from unslow.page.what_if.memory_view import Memory
 from unslow.think.fit.report import MemoryShown
 from unslow.think.view import MemoryBar, WhatIf
 

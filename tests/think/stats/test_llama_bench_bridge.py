@@ -10,7 +10,7 @@ from bench_cases import answered, around, bench, spread
 from unslow.facts.bench import DECODE, DECODE_AT_4K, PREFILL, Sweep, SweepPoint, parse_bench
 from unslow.facts.stored_json import dump_stored
 from unslow.look.bench.llama_bench import parse_llama_bench
-from unslow.show.bench import llama_bench_rows, render_llama_bench
+from unslow.show.bench import render_llama_bench
 from unslow.think.stats.llama_bench import benches_of
 
 REAL = Path(__file__).parents[2] / "look" / "bench" / "llama_bench"
@@ -78,7 +78,7 @@ def test_there_and_back(name):
     written = [
         msgspec.json.decode(msgspec.json.encode(row)) for row in parse_llama_bench((REAL / name).read_text(), name)
     ]
-    back = [row for one in imported(name) for row in llama_bench_rows(one)]
+    back = [row for one in imported(name) for row in json.loads(render_llama_bench(one))]
     assert len(back) == len(written)
     for before, after in zip(written, back, strict=True):
         assert list(before) == list(after)
@@ -94,7 +94,7 @@ def test_there_and_back(name):
 
 def test_the_fields_are_those_of_llama_bench():
     real = json.loads((REAL / "full.json").read_text())[0]
-    ours = llama_bench_rows(bench())[0]
+    ours = json.loads(render_llama_bench(bench()))[0]
     assert list(ours) == list(real)
     assert {field: type(value) for field, value in ours.items()} == {
         field: type(value) for field, value in real.items()
@@ -128,7 +128,7 @@ def test_our_own_depths():
     points = tuple(SweepPoint(at=at, figures={DECODE: spread(speed)}) for at, speed in ((509, 90.0), (4093, 70.0)))
     sweep = Sweep(axis="depth", points=points, verdict="slope", because="x")
     one = bench(passes=(answered(1, case="depth 512", generated_tokens=48),), samples={}, figures={}, sweeps=(sweep,))
-    rows = llama_bench_rows(one)
+    rows = json.loads(render_llama_bench(one))
     assert [(row["n_gen"], row["n_depth"], row["avg_ts"], row["samples_ts"]) for row in rows] == [
         (48, 509, 90.0, []), (48, 4093, 70.0, []),
     ]  # fmt: skip
@@ -139,7 +139,7 @@ def test_settings_that_are_no_numbers_do_no_harm():
     one = bench(
         settings={"runtime.threads": "many", "runtime.batch": "9" * 40, "runtime.repack": "7"}, runtime_version="1.2-x"
     )
-    row = llama_bench_rows(one)[0]
+    row = json.loads(render_llama_bench(one))[0]
     assert (row["n_threads"], row["n_batch"], row["repack"], row["build_number"]) == (0, 0, True, 0)
 
 
@@ -149,7 +149,7 @@ def test_what_is_known_of_the_model_and_the_device():
         settings=settings | {"runtime.backends": "CUDA, CPU", "runtime.gpu_layers": "33"},
         taken_at="2026-01-01T10:00:00+00:00",
     )
-    row = llama_bench_rows(one)[0]
+    row = json.loads(render_llama_bench(one))[0]
     assert (row["model_type"], row["backends"], row["n_gpu_layers"]) == ("llama 8.0B Q4_K_M", "CUDA", 33)
     assert row["test_time"] == "2026-01-01T10:00:00Z"
 
@@ -160,5 +160,7 @@ def test_a_hostile_benchmark_is_written_without_harm():
     samples = {DECODE: (1e-300, 1e18, 0.0), PREFILL: (0.0,)}
     assert len(json.loads(render_llama_bench(bench(samples=samples, sweeps=(sweep,))))) == 4
     odd = {"tg" + "9" * 5000: (1.0,), "": (2.0,), "pp+tg @ d": (3.0,), "\ud7ff": (1e18,), DECODE: ()}
-    rows = llama_bench_rows(bench(protocol="imported", samples=odd, settings={"runtime.threads": "9" * 5000}))
+    rows = json.loads(
+        render_llama_bench(bench(protocol="imported", samples=odd, settings={"runtime.threads": "9" * 5000}))
+    )
     assert [(row["n_prompt"], row["n_gen"], row["n_threads"]) for row in rows] == [(0, 0, 0)] * 5

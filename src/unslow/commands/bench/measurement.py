@@ -13,7 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 from unslow import __version__
-from unslow.commands._bench_history import Compared, Form, check_meant, compare_with, export, figured
+from unslow.commands._bench_history import Form, check_meant, compare_with, export, figured
 from unslow.commands._output import Progress
 from unslow.commands.bench import BenchRequest, sweeps
 from unslow.commands.bench.bencher import (
@@ -57,7 +57,7 @@ from unslow.look.system import System
 from unslow.think.case.prediction import predict
 from unslow.think.speed.calibration import mark_of
 from unslow.think.stats.comparison import compare_pairs
-from unslow.think.stats.conditions import changes_between, conditions_of, settings_of, suspect
+from unslow.think.stats.conditions import Compared, changes_between, conditions_of, settings_of, suspect
 from unslow.think.stats.figures import decode_rate, figures_of, prefill_rate
 from unslow.think.stats.parts import Parts
 from unslow.think.stats.requirements import judge_requirement, parse_requirement

@@ -5,14 +5,12 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import msgspec
-
 from unslow import __version__
 from unslow.commands._diagnosis_options import Looking
 from unslow.commands._output import Progress
 from unslow.commands.calibrate import CalibrateRequest
 from unslow.commands.diagnose.look import look_and_measure
-from unslow.facts.calibration import Calibration, Point, Rates, Scale
+from unslow.facts.calibration import Calibration, Kept, KeptReport, Point, Rates, Scale
 from unslow.facts.errors import UserError
 from unslow.facts.machine import Cpu, Machine
 from unslow.facts.merge import computing_gpus, overlaid
@@ -227,23 +225,6 @@ def calibration_of(snapshot: Snapshot) -> Calibration:
             measured_prefill_tokens_per_s=case.run.prefill_tokens_per_s.value_or(0.0),
         ),
     )
-
-
-class Kept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One kept calibration, or a file that is none."""
-
-    path: str
-    calibration: Calibration | None = None
-    problem: str = ""
-    stale: tuple[str, ...] = ()
-
-
-class KeptReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What is kept, newest first."""
-
-    schema: str = "unslow.calibrations/1"
-    folder: str
-    calibrations: tuple[Kept, ...]
 
 
 def _device(machine: Machine, runtime: Runtime) -> str:

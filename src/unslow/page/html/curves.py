@@ -17,7 +17,7 @@ from unslow.page.html.figure import (
     side_axis,
     tokens,
 )
-from unslow.page.html.markup import Markup, amount
+from unslow.page.html.markup import Markup
 from unslow.page.html.svg import (
     FORMATS,
     LINE,
@@ -34,6 +34,7 @@ from unslow.page.html.svg import (
     top,
     width,
 )
+from unslow.show.units import amount
 from unslow.think.view import CurvePoint, CurveView
 
 FEET = {"depth": "tokens in the context", "users": "users at once"}
@@ -113,7 +114,7 @@ def _plot(drawing: Drawing, part: CurveView, points: Sequence[CurvePoint]) -> _P
     area = Box(left, head, drawing.format.width - 14, head + (200 if drawing.format.is_narrow else 250))
     up = Linear(0, end, area.bottom, area.top)
     drawing.words(0, LINE - 2, _METRICS.get(part.metric, part.metric.replace("_", " ")), class_="quiet")
-    side_axis(drawing, area, up, steps, unit.bare)
+    side_axis(drawing, area, up.at, steps, unit.bare)
     above = [max(sane(at), _SMALLEST) for at in (*(p.at for p in points), part.knee or 0) if at > 0] or [1.0]
     least, greatest = min(above), max(above)
     if greatest < least * 2:  # a single place stands in the middle
@@ -122,7 +123,7 @@ def _plot(drawing: Drawing, part: CurveView, points: Sequence[CurvePoint]) -> _P
     scale = Log(least, greatest, area.left + (44 if has_nothing else 12), area.right - 12)
     across, places = _Across(scale, area.left + 12), doublings(least * 0.93, greatest * 1.07, drawing.format.ticks)
     places = (0.0, *places) if has_nothing else places
-    drawing.height = foot_axis(drawing, area, across, places, place_words(part.axis), FEET[part.axis])
+    drawing.height = foot_axis(drawing, area, across.at, places, place_words(part.axis), FEET[part.axis])
     room = Room(Box(area.left + 1, LINE, drawing.format.width, area.bottom - 2))
     return _Plot(area, across, up, unit, room)
 

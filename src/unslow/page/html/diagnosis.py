@@ -20,7 +20,7 @@ from unslow.page.html.markup import (
     tag,
     text,
 )
-from unslow.show.labels import label, price_of, promised, worded_value
+from unslow.show.labels import label, price_of, promised, subject_title, worded_value
 from unslow.show.units import rate
 from unslow.think.judge.chains import Chain, chains_of
 from unslow.think.report import ChecklistItem, Contradicted, Evidence, Finding, Fix, RuledOut, SubjectReport, Untold
@@ -46,7 +46,7 @@ def render_verdict(subject: SubjectReport, number: int, buttons: Mapping[str, st
     process = f", process {subject.pid}" if subject.pid else ""
     return tag(
         "section",
-        tag("p", badge(sign), " ", tag("span", subject_name(subject), class_="subject"), class_="kicker"),
+        tag("p", badge(sign), " ", tag("span", subject_title(subject), class_="subject"), class_="kicker"),
         tag("div", figure, tag("h2", text(first), id=title), class_="headline"),
         tag("p", text(rest[0]), class_="lead") if rest else NOTHING,
         then,
@@ -57,20 +57,6 @@ def render_verdict(subject: SubjectReport, number: int, buttons: Mapping[str, st
         aria_labelledby=title,
         tabindex="-1",
     )
-
-
-def subject_name(subject: SubjectReport) -> str:
-    """Runtime, model and device on a line."""
-    return " · ".join(name for name in (subject.runtime, subject.model, device_name(subject)) if name)
-
-
-def device_name(subject: SubjectReport) -> str:
-    """The first device, with how many are like it; empty where none is known."""
-    if not subject.devices or subject.devices[0] == "unknown hardware":
-        return ""
-    alike, device = subject.devices.count(subject.devices[0]), subject.devices[0]
-    device = device.replace("(R)", "").replace("(TM)", "")
-    return f"{alike} x {device}" if alike > 1 else device
 
 
 def findings(subject: SubjectReport) -> Markup:

@@ -15,7 +15,6 @@ from unslow.page.html.curves import render_curve
 from unslow.page.html.diagnosis import (
     checklist,
     contradictions,
-    device_name,
     findings,
     not_there,
     render_verdict,
@@ -29,7 +28,7 @@ from unslow.page.html.markup import (
     NOTHING,
     VERDICTS,
     Markup,
-    Offered,
+    Offer,
     badge,
     buttons_of,
     joined,
@@ -42,11 +41,14 @@ from unslow.page.html.memory import render_answer, render_memory
 from unslow.page.html.roofline import render_roofline
 from unslow.page.html.speed import budgets, render_change, speeds
 from unslow.page.html.timeline import render_timeline
+from unslow.page.speeds import speed_row
 from unslow.show.clean import cleaned, safe
-from unslow.show.labels import label, worded_value
+from unslow.show.labels import device_name, label, worded_value
 from unslow.show.units import rate
+from unslow.think.case.prediction import DECODE, PREFILL
+from unslow.think.judge.phases import FIRST_TOKEN
 from unslow.think.report import Report, SubjectReport
-from unslow.think.view import SpeedRow, SubjectView, View
+from unslow.think.view import SubjectView, View
 
 _POLICY = (
     "default-src 'none'; script-src 'sha256-{script}'; style-src 'sha256-{style}'; img-src data:; "
@@ -149,61 +151,21 @@ class Panel(NamedTuple):
     wide: bool = False
 
 
-def panel_names() -> tuple[str, ...]:
-    """Every panel in the order of the page."""
-    return ("verdict", *_PANELS)
-
-
-def panel_of(shown: Shown, name: str) -> Markup:
-    """One panel of a subject; UserError where there is no such thing."""
-    if name == "verdict":
-        return render_verdict(shown.report, shown.number, shown.buttons)
-    if name not in _PANELS:
-        raise UserError(f"there is no panel {name!r}", f"try one of {', '.join(panel_names())}")
-    return section(shown, name)
-
-
-def shown_of(view: View, number: int) -> Shown:
-    """A subject by its place in the report."""
-    if not 0 <= number < len(view.report.subjects):
-        raise UserError(f"there is no subject {number}", f"the report has {len(view.report.subjects)}")
-    drawn = next((s for s in view.subjects if s.number == number), SubjectView(number=number))
-    return Shown(view.report.subjects[number], drawn, number)
-
-
 def section(shown: Shown, name: str) -> Markup:
     """A panel; where it has nothing to show it is an empty element, which a fragment can replace."""
-    panel_, identity = _PANELS[name], f"{name}-{shown.number}"
-    content = panel_.content(shown)
+    made, identity = _PANELS[name], f"{name}-{shown.number}"
+    content = made.content(shown)
     if not content:
         return tag("section", id=identity, data_panel=name, hidden=True)
     return tag(
         "section",
-        tag("h3", panel_.title, id=f"{identity}-title"),
+        tag("h3", made.title, id=f"{identity}-title"),
         content,
         id=identity,
-        class_="panel wide" if panel_.wide else "panel",
+        class_="panel wide" if made.wide else "panel",
         data_panel=name,
         aria_labelledby=f"{identity}-title",
     )
-
-
-def sections(shown: Shown) -> list[tuple[str, str, Markup]]:
-    """All panels in the order of the page, each with its id, its short name and itself."""
-    return [(f"{name}-{shown.number}", one.short, section(shown, name)) for name, one in _PANELS.items()]
-
-
-def arranged(made: list[tuple[str, str, Markup]]) -> Markup:
-    """The panels as they stand, the small charts beside each other."""
-    charts = [html for identity, _, html in made if identity.rpartition("-")[0] in _CHARTS]
-    before = [html for identity, _, html in made if identity.rpartition("-")[0] in _BEFORE_CHARTS]
-    after = [html for _, _, html in made if html not in charts and html not in before]
-    return joined([*before, tag("div", *charts, class_="beside"), *after])
-
-
-def is_empty(html: Markup) -> bool:
-    """Whether a panel shows nothing."""
-    return html.endswith(" hidden></section>")
 
 
 def _missing(shown: Shown) -> Markup:
@@ -221,10 +183,10 @@ def _missing(shown: Shown) -> Markup:
     )
 
 
-def _drawn(name: str, render: Callable[[Any, int], str]) -> Callable[[Shown], Markup]:
+def _drawn(name: str, render: Callable[[Any, int], Markup]) -> Callable[[Shown], Markup]:
     def content(shown: Shown) -> Markup:
         part = getattr(shown.view, name)
-        return Markup(render(part, shown.number)) if part else NOTHING
+        return render(part, shown.number) if part else NOTHING
 
     return content
 
@@ -269,6 +231,7 @@ _PANELS = {
     "ruled_out": Panel("Ruled out", "Ruled out", _told("ruled_out", ruled_out)),
     "notes": Panel("How it was measured", "How", _notes),
 }
+PANEL_NAMES = ("verdict", *_PANELS)
 _CHARTS = ("roofline", "depth", "users")  # Small enough for three in a row
 _BEFORE_CHARTS = ("speed", "findings", "budget", "memory", "timeline")
 _PLACES = {"memory_bytes": "RAM", "physical_cores": "cores", "ram_read_bytes_per_s": "from RAM"}
@@ -277,17 +240,15 @@ _PLACES = {"memory_bytes": "RAM", "physical_cores": "cores", "ram_read_bytes_per
 def document(
     view: View,
     *,
-    live: bool = False,
-    nonce: str = "",
-    token: str = "",
+    serving: Serving | None = None,
     title: str = "",
-    offers: Sequence[Offered] = (),
+    offers: Sequence[Offer] = (),
     tabs: tuple[Tab, ...] = (),
 ) -> str:
-    """The whole page: a file that asks nobody, or where it is live that of a server, with its nonce and token."""
-    view, serving = cleaned(view), Serving(nonce, token) if live else None
-    subjects = [shown_of(view, number) for number in range(len(view.report.subjects))]
-    if live:
+    """The whole page: that of a server, or without `serving` a file that asks nobody."""
+    view = cleaned(view)
+    subjects = [_shown(view, number) for number in range(len(view.report.subjects))]
+    if serving:
         alone = len(subjects) == 1
         subjects = [shown._replace(buttons=buttons_of(offers, shown.number, alone=alone)) for shown in subjects]
     else:
@@ -307,11 +268,25 @@ def document(
     return framed(name, joined([*parts, foot]), head=machine, serving=serving, tabs=tabs)
 
 
-def panel(view: View, number: int, name: str, offers: Sequence[Offered] = ()) -> str:
+def panel(view: View, number: int, name: str, offers: Sequence[Offer] = ()) -> Markup:
     """One panel of the page, as the server sends it; UserError where there is no such thing."""
+    if not 0 <= number < len(view.report.subjects):
+        raise UserError(f"there is no subject {number}", f"there are {len(view.report.subjects)}, counted from 0")
+    if name not in PANEL_NAMES:
+        raise UserError(f"there is no panel {name[:60]!r}", "see the view for those that there are")
+    report, drawn, *_ = _shown(view, number)
     buttons = buttons_of(offers, number, alone=len(view.report.subjects) == 1)
-    shown = shown_of(view, number)._replace(buttons=buttons)
-    return panel_of(shown._replace(report=cleaned(shown.report), view=cleaned(shown.view)), name)
+    shown = Shown(cleaned(report), cleaned(drawn), number, buttons)
+    return _verdict(shown) if name == "verdict" else section(shown, name)
+
+
+def _shown(view: View, number: int) -> Shown:
+    drawn = next((s for s in view.subjects if s.number == number), SubjectView(number=number))
+    return Shown(view.report.subjects[number], drawn, number)
+
+
+def _verdict(shown: Shown) -> Markup:
+    return render_verdict(shown.report, shown.number, shown.buttons)
 
 
 def _title(subjects: list[Shown]) -> str:
@@ -345,15 +320,19 @@ def _switch(subjects: list[Shown]) -> Markup:
     return tag("nav", tag("ol", *items), aria_label="What was looked at", class_="switch")
 
 
-def _subject(shown: Shown, serving: Serving | None, offers: Sequence[Offered]) -> Markup:
-    made = sections(shown)
-    ways = [(identity, short, is_empty(html)) for identity, short, html in made]  # a run may fill what is empty
-    links = [tag("a", short, href=f"#{one}", hidden=empty) for one, short, empty in ways if serving or not empty]
+def _subject(shown: Shown, serving: Serving | None, offers: Sequence[Offer]) -> Markup:
+    made, links = {name: section(shown, name) for name in _PANELS}, []
+    for name, html in made.items():
+        is_empty = html.endswith(" hidden></section>")
+        if serving or not is_empty:  # a run may fill what is empty
+            links.append(tag("a", _PANELS[name].short, href=f"#{name}-{shown.number}", hidden=is_empty))
+    before = [made.pop(name) for name in _BEFORE_CHARTS]
+    charts = tag("div", *(made.pop(name) for name in _CHARTS), class_="beside")
     return tag(
         "article",
-        render_verdict(shown.report, shown.number, shown.buttons),
+        _verdict(shown),
         tag("nav", *links, class_="contents", aria_label=f"On this page: {shown.report.model}"),
-        tag("div", run_buttons(offers, shown.number), arranged(made), class_="panels"),
+        tag("div", run_buttons(offers, shown.number), *before, charts, *made.values(), class_="panels"),
         NOTHING if serving else _ready(shown),
         aria_labelledby=f"verdict-{shown.number}-title",
         data_subject=shown.number,
@@ -381,30 +360,17 @@ def _ready(shown: Shown) -> Markup:
     return joined(parts)
 
 
-_METRICS = ("decode_tokens_per_s", "prefill_tokens_per_s", "time_to_first_token_s")
-
-
 def render_html(report: Report, *, width: int, color: bool, everything: bool) -> str:  # noqa: ARG001 (one signature for all)
     """The page of the report alone: what it does not hold is not drawn."""
-    subjects = tuple(
-        SubjectView(number=number, speeds=tuple(_rows(subject))) for number, subject in enumerate(report.subjects)
-    )
-    view = View(
-        unslow_version=report.unslow_version, machine=report.machine, report=report, subjects=subjects, masked=False
-    )
-    return document(view)
-
-
-def _rows(subject: SubjectReport) -> list[SpeedRow]:
-    expected = subject.expected
-    rows = [
-        SpeedRow(
-            metric=metric,
-            measured=subject.measured.get(metric),
-            as_configured=expected.as_configured.get(metric),
-            achievable=expected.achievable.get(metric),
-            ceiling=expected.ceiling_tokens_per_s if metric == _METRICS[0] else None,
+    subjects = []
+    for number, subject in enumerate(report.subjects):
+        decode = speed_row(subject, DECODE, ceiling=subject.expected.ceiling_tokens_per_s)
+        rows = (decode, speed_row(subject, PREFILL), speed_row(subject, FIRST_TOKEN))
+        told = tuple(row for row in rows if row.measured is not None or row.achievable)
+        subjects.append(SubjectView(number=number, speeds=told))
+    return document(
+        View(
+            unslow_version=report.unslow_version, machine=report.machine, report=report, subjects=tuple(subjects),
+            masked=False,
         )
-        for metric in _METRICS
-    ]
-    return [row for row in rows if row.measured is not None or row.achievable]
+    )  # fmt: skip

@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from unslow.page.html.markup import NOTHING, Markup, joined, sentence, tag
-from unslow.page.html.svg import FORMATS, LINE, Box, Drawing, Format, Scale, sane, ticks, width
+from unslow.page.html.svg import FORMATS, LINE, Box, Drawing, Format, sane, ticks, width
 from unslow.show.clean import safe
-from unslow.show.labels import label
 from unslow.show.units import GB, GIB, MIB
 
 MOST_ROWS = 200  # Of a table: nobody reads on, and the JSON has them all
@@ -104,15 +103,16 @@ def _table(table: Table) -> Markup:
 
 
 _APART = 8.0  # Between two numbers of an axis
+Place = Callable[[float], float]  # Where a value is drawn, such as the `at` of a scale
 
 
 def foot_axis(
-    drawing: Drawing, area: Box, scale: Scale, ticks: Iterable[float], said: Callable[[float], str], unit: str
+    drawing: Drawing, area: Box, at: Place, ticks: Iterable[float], said: Callable[[float], str], unit: str
 ) -> float:
     """The axis below the area: numbers that would touch are left out. Gives the lowest place used."""
     end = -_APART
     for tick in ticks:
-        x, words = scale.at(tick), said(tick)
+        x, words = at(tick), said(tick)
         drawing.line(x, area.top, x, area.bottom, "grid")
         start = max(0.0, min(drawing.format.width - width(words), x - width(words) / 2))
         if start >= end + _APART:
@@ -123,11 +123,11 @@ def foot_axis(
     return area.bottom + 2 * LINE + 8
 
 
-def side_axis(drawing: Drawing, area: Box, scale: Scale, ticks: Iterable[float], said: Callable[[float], str]) -> None:
+def side_axis(drawing: Drawing, area: Box, at: Place, ticks: Iterable[float], said: Callable[[float], str]) -> None:
     """The axis at the left of the area: from the foot upwards, numbers that would touch are left out."""
     last = area.bottom + LINE
     for tick in ticks:
-        y = scale.at(tick)
+        y = at(tick)
         drawing.line(area.left, y, area.right, y, "grid")
         if last - y >= LINE - 1:
             drawing.words(area.left - 6, y + 4, said(tick), "end", "quiet")
@@ -205,8 +205,3 @@ def tokens(value: float) -> str:
     """A depth of context: 512, 4k, 128k."""
     thousands = value / _K
     return f"{thousands:g}k" if thousands >= 1 and thousands == int(thousands) else f"{value:,.0f}"
-
-
-def named(name: str) -> str:
-    """A quantity in plain words."""
-    return label(name)

@@ -5,10 +5,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from itertools import groupby
 from types import MappingProxyType
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple
+
+import msgspec
 
 from unslow.facts.commands import Place, parse_line
-from unslow.show.units import rate, span
 
 Attribute = str | float | bool | None
 _VOID = frozenset({"br", "hr", "img", "input", "link", "meta"})
@@ -111,16 +112,6 @@ def metric_name(metric: str) -> str:
     return METRICS.get(metric) or metric.removesuffix("_tokens_per_s").removesuffix("_s").replace("_", " ")
 
 
-def is_time(metric: str) -> bool:
-    """Whether less of it is better."""
-    return metric.endswith("_s") and not metric.endswith("_per_s")
-
-
-def amount(metric: str, value: float) -> str:
-    """A figure in its unit."""
-    return span(value) if is_time(metric) else f"{rate(value)} tok/s"
-
-
 def lines_to_copy(texts: Sequence[str]) -> Markup:
     """The lines of a fix in their order, each with its button; what belongs elsewhere than in a shell says where."""
     parts: list[Markup] = []
@@ -153,50 +144,45 @@ def _flag(said: str) -> Markup:
 _LONGEST_NAME = 60  # Characters of a command that a screen reader says of its button
 
 
-class Offered(Protocol):
-    """A run that can be started."""
-
-    @property
-    def kind(self) -> str: ...
-    @property
-    def subject(self) -> int | None:
-        """Of which subject; None for whatever runs."""
-        ...
-
-    @property
-    def label(self) -> str: ...
-    @property
-    def words(self) -> str: ...
-    @property
-    def refused(self) -> str:
-        """Why it can't be started; empty where it can."""
-        ...
+RunKind = Literal["diagnose", "bench", "depth", "users"]
 
 
-def run_buttons(offers: Sequence[Offered], number: int) -> Markup:
+class Offer(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run would do, told before it is started."""
+
+    kind: RunKind
+    subject: int | None = None
+    """By its number in the view; None where nothing runs and the embedded engine is measured."""
+    label: str
+    words: str
+    """What is sent, and to whom."""
+    refused: str = ""
+    """Why it can't be started now; empty where it can."""
+
+
+def run_buttons(offers: Sequence[Offer], number: int) -> Markup:
     """The runs of a subject, each with what it would send."""
-    rows = [_offer(offer, number) for offer in offers if offer.subject in (number, None)]
+    rows = []
+    for offer in offers:
+        if offer.subject in (number, None):
+            identity = f"offer-{number}-{offer.kind}"
+            button = tag(
+                "button",
+                offer.label,
+                id=f"start-{number}-{offer.kind}",
+                type="button",
+                class_="start",
+                data_run=offer.kind,
+                data_subject=offer.subject,
+                aria_describedby=identity,
+                disabled=bool(offer.refused),
+            )
+            rows.append(tag("li", button, tag("span", offer.refused or offer.words, id=identity, class_="quiet")))
     if not rows:
         return NOTHING
     name = f"runs-{number}"
     content = (tag("h3", "Measure", id=f"{name}-title"), tag("ul", *rows))
     return tag("section", *content, id=name, class_="panel wide runs", aria_labelledby=f"{name}-title")
-
-
-def _offer(offer: Offered, number: int) -> Markup:
-    identity = f"offer-{number}-{offer.kind}"
-    button = tag(
-        "button",
-        offer.label,
-        id=f"start-{number}-{offer.kind}",
-        type="button",
-        class_="start",
-        data_run=offer.kind,
-        data_subject=offer.subject,
-        aria_describedby=identity,
-        disabled=bool(offer.refused),
-    )
-    return tag("li", button, tag("span", offer.refused or offer.words, id=identity, class_="quiet"))
 
 
 def run_bar() -> Markup:
@@ -231,9 +217,11 @@ _COMPARES = re.compile(r"unslow bench(?: \S+)? --compare LAST")
 NO_BUTTONS: Mapping[str, str] = MappingProxyType({})  # Of a file, which can start nothing
 
 
-def buttons_of(offers: Iterable[Offered], number: int, *, alone: bool) -> dict[str, str]:
+def buttons_of(offers: Iterable[Offer], number: int, *, alone: bool) -> dict[str, str]:
     """The buttons of a subject that can be pressed: what each says, by its kind."""
-    found = {offer.kind: offer.label for offer in offers if offer.subject in (number, None) and not offer.refused}
+    found: dict[str, str] = {
+        offer.kind: offer.label for offer in offers if offer.subject in (number, None) and not offer.refused
+    }
     if alone and "bench" in found:  # before and after are compared where there is no doubt of what
         found["compare"] = found["bench"]
     return found

@@ -98,9 +98,9 @@ def _plot(drawing: Drawing, roofs: Sequence[Named], points: Sequence[RooflinePoi
     area = Box(left, LINE + 8, drawing.format.width - 8, LINE + 8 + high)
     across, up = Log(low_x, high_x, area.left, area.right), Log(low_y, high_y, area.bottom, area.top)
     drawing.words(0, LINE - 2, "computing, FLOP/s", class_="quiet")
-    side_axis(drawing, area, up, marks, prefixed)
+    side_axis(drawing, area, up.at, marks, prefixed)
     feet = decades(low_x, high_x, drawing.format.ticks)
-    drawing.height = foot_axis(drawing, area, across, feet, lambda tick: f"{tick:,g}", "FLOP for each byte read")
+    drawing.height = foot_axis(drawing, area, across.at, feet, lambda tick: f"{tick:,g}", "FLOP for each byte read")
     return _Plot(area, across, up, Room(area))
 
 
@@ -154,7 +154,7 @@ def _point_words(drawing: Drawing, plot: _Plot, point: RooflinePoint) -> None:
         return
     x, y = plot.across.at(point.flops_per_byte), plot.up.at(value)
     name, _, more = (point.label or point.phase).partition(", ")
-    name, bare = fitted(name, 180, bold=True), [flops(value), _share(value, point), bound(point)]
+    name, bare = fitted(name, 180, bold=True), [flops(value), _share(value, point), _BOUND[point.bound_by]]
     said_at_most = [[name, fitted(more, 200), *bare]] if more else []
     for lines in (*said_at_most, *([name, *bare[left:]] for left in range(3)), [name]):
         wide = max(width(said, bold=not place) for place, said in enumerate(lines)) + 2
@@ -208,11 +208,6 @@ def bytes_rate(value: float) -> str:
     return f"{prefixed(sane(value))}B/s"
 
 
-def bound(point: RooflinePoint) -> str:
-    """What holds a phase back, in words."""
-    return _BOUND[point.bound_by]
-
-
 def _share(value: float, point: RooflinePoint) -> str:
     return f"{sane(value / point.roof_flops_per_s):.0%} of its roof" if point.roof_flops_per_s > 0 else "roof not known"
 
@@ -259,4 +254,4 @@ def _keys(points: Sequence[RooflinePoint]) -> Iterator[Key]:
 def _point_row(point: RooflinePoint) -> tuple[str, ...]:
     values = (point.measured_flops_per_s, point.predicted_flops_per_s, point.roof_flops_per_s)
     cells = ("-" if value is None else flops(value) for value in values)
-    return point.label or point.phase, plain(sane(point.flops_per_byte)), *cells, bound(point)
+    return point.label or point.phase, plain(sane(point.flops_per_byte)), *cells, _BOUND[point.bound_by]

@@ -3,39 +3,21 @@
 from collections.abc import Iterator, Sequence
 from math import isfinite
 
-from unslow.page.html.markup import (
-    CHANGES,
-    NOTHING,
-    Markup,
-    Sign,
-    amount,
-    badge,
-    is_time,
-    joined,
-    metric_name,
-    sentence,
-    tag,
-)
+from unslow.page.html.markup import CHANGES, NOTHING, Markup, Sign, badge, joined, metric_name, sentence, tag
+from unslow.page.html.svg import ticks
 from unslow.show.labels import budget_title, folded, label, told_phases
-from unslow.show.units import rate, span
+from unslow.show.units import amount, is_time, rate, span
 from unslow.think.judge.budget import UNEXPLAINED
 from unslow.think.report import BudgetPart, Finding, Range
 from unslow.think.view import ChangeRow, ChangeView, SpeedRow
 
 _ROOM = 1.03  # Of the largest value: so that its mark does not stand on the edge
 _THINNEST = 0.35  # Percent of the width: a bar that is nearly nothing can still be seen
+_LAST_TICK = 0.94  # Of the width: the number of a later one would be cut
 _FAR = 6.0  # Times as much as anything else: a ceiling beyond that would leave the rest of the bar a speck
 _BAR = 30
 _DECODE = "decode_tokens_per_s"
 _LITTLE = 0.02  # A share that needs a digit more
-
-
-def _bullet(row: SpeedRow) -> Markup:
-    better = tag("span", "less is better", class_="quiet") if is_time(row.metric) else NOTHING
-    head = tag("h4", metric_name(row.metric), " ", better)
-    top = _top(row)
-    bar = _speed_bar(row, top) if top > 0 else NOTHING
-    return tag("div", head, bar, tag("ul", *_legend(row, top), class_="legend"), class_="bullet")
 
 
 def _top(row: SpeedRow) -> float:
@@ -60,7 +42,7 @@ def _speed_bar(row: SpeedRow, top: float) -> Markup:
         parts.append(tag("rect", x="0", y="11", width=f"{width:.3f}%", height="8", class_="bar-measured"))
     marks = ((row.ceiling, "ceiling"), (row.goal, "goal"))
     parts += [_line(value, top, name, 0, _BAR) for value, name in marks if value is not None and value <= top]
-    for tick in nice_ticks(top, 5):
+    for tick in (tick for tick in ticks(0, top, 5) if tick <= _LAST_TICK * top):
         x, shown = f"{_percent(tick, top):.3f}%", span(tick) if is_time(row.metric) and tick else f"{tick:,.6g}"
         parts.append(tag("line", x1=x, x2=x, y1="26", y2="30", class_="tick"))
         parts.append(tag("text", shown, x=x, y=str(_BAR + 12), text_anchor="start" if tick == 0 else "middle"))
@@ -84,14 +66,6 @@ def _band(reach: Range, top: float, name: str) -> Markup:
 def _line(value: float, top: float, name: str, start: int, end: int) -> Markup:
     x = f"{_percent(value, top):.3f}%"
     return tag("line", x1=x, x2=x, y1=str(start), y2=str(end), class_=f"mark-{name}")
-
-
-def nice_ticks(top: float, most: int) -> list[float]:
-    """Round numbers from 0 on, at most so many, none within the last fifteenth where its text would be cut."""
-    step = 10.0 ** (len(f"{int(top / most)}") - 1) if top >= most else 10.0**-9
-    while top / step > most:
-        step *= 2.5 if f"{step:e}".startswith("2") else 2
-    return [number * step for number in range(most + 1) if number * step <= top * 0.94]
 
 
 def _legend(row: SpeedRow, top: float) -> Iterator[Markup]:
@@ -126,7 +100,14 @@ def speeds(rows: Sequence[SpeedRow]) -> Markup:
     """Every figure with its bar."""
     if not rows:
         return tag("p", "No speed was measured.", class_="quiet")
-    return tag("div", *map(_bullet, rows), class_="bullets")
+    bullets = []
+    for row in rows:
+        better = tag("span", "less is better", class_="quiet") if is_time(row.metric) else NOTHING
+        top = _top(row)
+        bar = _speed_bar(row, top) if top > 0 else NOTHING
+        legend = tag("ul", *_legend(row, top), class_="legend")
+        bullets.append(tag("div", tag("h4", metric_name(row.metric), " ", better), bar, legend, class_="bullet"))
+    return tag("div", *bullets, class_="bullets")
 
 
 _ROOM_FOR_A_NUMBER = 5.0  # Percent of the width: what a digit takes on a narrow screen
@@ -183,7 +164,7 @@ _ENDLESS = 1e6  # A speed-up beyond this has no upper end: it was measured once
 _HEADS = ("Figure", "Both", "Before", "After", "Times as fast", "Verdict")
 
 
-def render_change(change: ChangeView, number: int) -> str:  # noqa: ARG001 (the same call for all panels)
+def render_change(change: ChangeView, number: int) -> Markup:  # noqa: ARG001 (the same call for all panels)
     """The verdict, the figures, and what differs."""
     head = tag("p", badge(sign_of(change.verdict)), " ", sentence(change.because))
     table = tag(

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from math import ceil, floor, isfinite, log2, log10
-from typing import Literal, Protocol
+from typing import Literal
 
 from unslow.page.html.markup import Markup, joined, tag
 from unslow.show.clean import safe
@@ -17,14 +17,6 @@ MOST, LEAST = 1e18, 1e-18
 stay finite."""
 _SECONDS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400)
 """Steps of a clock: nobody reads off 20 s of a minute's third."""
-
-
-class Scale(Protocol):
-    """Where a value is drawn."""
-
-    def at(self, value: float) -> float:
-        """Its place, never beyond the ends."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +32,10 @@ class Linear:
         return _placed(sane(value), self.low, self.high, self.start, self.end)
 
 
-@dataclass(frozen=True, slots=True)
-class Log:
+class Log(Linear):
     """Equal factors are equally long; what is not above zero lies at the low end."""
 
-    low: float
-    high: float
-    start: float
-    end: float
+    __slots__ = ()
 
     def at(self, value: float) -> float:
         value = max(self.low, sane(value))

@@ -6,18 +6,7 @@ from functools import partial
 from math import isfinite
 from statistics import median
 
-from unslow.page.html.figure import (
-    Key,
-    Quantity,
-    Table,
-    figure,
-    foot_axis,
-    named,
-    plain,
-    quantity,
-    round_ticks,
-    side_axis,
-)
+from unslow.page.html.figure import Key, Quantity, Table, figure, foot_axis, plain, quantity, round_ticks, side_axis
 from unslow.page.html.markup import Markup
 from unslow.page.html.svg import (
     BOLD_WORDS,
@@ -36,6 +25,7 @@ from unslow.page.html.svg import (
     width,
     wrapped,
 )
+from unslow.show.labels import label as label_of
 from unslow.show.units import span
 from unslow.think.view import PhaseSpan, ThrottleMark, TimelineView, Track
 
@@ -125,7 +115,7 @@ def _row(name: str, found: Sequence[tuple[Track, Line]]) -> Row:
         usual = 3 * median(abs(line.mean - middle) for line in lines)
         far = max(_DIFFERS * (head - foot), usual)
         odd = {place for place, line in enumerate(lines) if abs(line.mean - middle) > far}
-    label = found[0][0].label or named(name)
+    label = found[0][0].label or label_of(name)
     return Row(name, label, lines, foot, head, None if unit.unit == "%" else limit, unit, frozenset(odd))
 
 
@@ -235,7 +225,7 @@ def rows_drawn(drawing: Drawing, time: Linear, part: TimelineView, rows: Sequenc
         few = 3 if row.is_tall else 2
         tries = (round_ticks(row.low, row.high, most, row.unit) for most in range(few, few + 4))
         marks = next((found for found in tries if len(found) > 1), (row.low, row.high))
-        side_axis(drawing, area, up, marks, row.unit.bare)
+        side_axis(drawing, area, up.at, marks, row.unit.bare)
         if row.limit is not None:
             drawing.line(area.left, up.at(row.limit), area.right, up.at(row.limit), "limit")
         for place, line in sorted(enumerate(row.lines), key=lambda one: one[0] in row.odd):
@@ -358,12 +348,12 @@ def _draw(drawing: Drawing, part: TimelineView, rows: Sequence[Row]) -> None:
     by, unit = (3600, "h") if end_s > _HOUR_S else (60, "min") if end_s > _MINUTE_S else (1, "s")
     area, marks = Box(time.start, 0, time.end, drawing.height), clock_ticks(end_s, drawing.format.ticks)
     drawn, drawing.parts = drawing.parts[behind:], drawing.parts[:behind]
-    drawing.height = foot_axis(drawing, area, time, marks, lambda tick: plain(tick / by), f"time, {unit}")
+    drawing.height = foot_axis(drawing, area, time.at, marks, lambda tick: plain(tick / by), f"time, {unit}")
     drawing.parts += drawn
 
 
 def _track_row(track: Track) -> tuple[str, ...]:
-    words, line = track.label or named(track.name), line_of(track)
+    words, line = track.label or label_of(track.name), line_of(track)
     if line is None:
         return words, track.device, "-", "-", "-", "-"
     unit = quantity(track.name, max(line.high, sane(track.limit or 0)))

@@ -18,7 +18,8 @@ from unslow.commands.devices import DevicesRequest
 from unslow.commands.plan import PlanRequest
 from unslow.commands.tiers import TiersRequest
 from unslow.facts.errors import UserError
-from unslow.page.server.runs import NotThereError, Offer, RunShown, stop
+from unslow.page.html.markup import Offer
+from unslow.page.server.runs import NotThereError, RunShown
 from unslow.page.server.state import ServerState
 
 Kind = Literal["text", "count", "number", "switch", "list", "names"]
@@ -181,13 +182,10 @@ def panel_html(desk: ServerState, question: Question) -> str:
 
     number, name = question.path["number"], question.path["name"].removesuffix(".html")
     seen = desk.seen()
-    found = seen.view
-    if not 0 <= number < len(found.subjects):
-        raise NotThereError(f"there is no subject {number}", f"there are {len(found.subjects)}, counted from 0")
     try:
-        return str(panel(found, number, name, offers_of(seen, desk.wanted)))
-    except (KeyError, UserError) as error:
-        raise NotThereError(f"there is no panel {name[:60]!r}", "see the view for those that there are") from error
+        return str(panel(seen.view, number, name, offers_of(seen, desk.wanted)))
+    except UserError as error:
+        raise NotThereError(error.message, error.hint) from error
 
 
 VIEW_ENDPOINTS = (
@@ -294,16 +292,16 @@ def offers(desk: ServerState, _question: Question) -> list[Offer]:
 
 def start(desk: ServerState, question: Question) -> RunShown:
     """Start one; UserError where it may not be."""
-    from unslow.page.server.live_run import check_offered, perform
+    from unslow.page.server.live_run import check_offered
 
     check_offered(desk.seen(), desk.wanted, question.body)
-    return desk.book.start(question.body, lambda entry: perform(desk, entry)).shown()
+    return desk.start(question.body).shown()
 
 
 def stopped(desk: ServerState, question: Question) -> RunShown:
     """End it early; what was measured until then is kept."""
     entry = desk.book.entry(question.path["run"])
-    stop(entry)
+    entry.stop()
     return entry.shown()
 
 
@@ -315,7 +313,7 @@ def followed(_desk: ServerState, _question: Question) -> None:
 _RUN = "unslow.page.server.runs:RunShown"
 RUN_ENDPOINTS = (
     Endpoint(
-        "/offers", "What could be measured, and what that sends to whom", "unslow.page.server.runs:Offer[]", offers
+        "/offers", "What could be measured, and what that sends to whom", "unslow.page.html.markup:Offer[]", offers
     ),
     Endpoint("/runs", "The last runs", f"{_RUN}[]", lambda desk, _: [entry.shown() for entry in desk.book.entries()]),
     Endpoint(

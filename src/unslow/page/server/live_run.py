@@ -2,20 +2,18 @@
 
 import sys
 import threading
-import time
 import traceback
-from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple
+from collections.abc import Callable
 
 import msgspec
 
 from unslow.commands._diagnosis_options import Looking
 from unslow.commands._fix_commands import spelled
-from unslow.commands._output import Progress, Silent
+from unslow.commands._output import Silent
 from unslow.commands.bench import BenchRequest
 from unslow.commands.bench.bencher import QUICK as QUICK_PROTOCOL
-from unslow.commands.bench.bencher import STANDARD, Protocol, requests_for
-from unslow.commands.bench.measurement import Result, benchmark
+from unslow.commands.bench.bencher import STANDARD, requests_for
+from unslow.commands.bench.measurement import benchmark
 from unslow.commands.bench.server import place_of
 from unslow.commands.diagnose.look import Looked, with_log_of, with_notes
 from unslow.commands.diagnose.request import EVICT, EVICTED, QUICK, Discretion, limits_of, refusal, wish_of
@@ -31,11 +29,11 @@ from unslow.look.sampler import Sampler
 from unslow.look.system.live import ClosingSystem, LiveSystem
 from unslow.page.build import SeenMachine, seen_of, view_target
 from unslow.page.html.document import panel
+from unslow.page.html.markup import Offer, RunKind
 from unslow.page.server.runs import (
     DoneLine,
     ErrorLine,
     NotThereError,
-    Offer,
     PanelLine,
     PassLine,
     ProgressLine,
@@ -45,19 +43,19 @@ from unslow.page.server.runs import (
 )
 from unslow.page.server.state import ServeOptions, ServerState
 from unslow.page.timeline import timeline_view
-from unslow.page.what_if import Memory, memory_of
+from unslow.page.what_if import memory_of
+from unslow.page.what_if.memory_view import Memory
 from unslow.show.clean import without_controls
 from unslow.show.units import rate, span
 from unslow.think.judge.judge import diagnose
-from unslow.think.stats.verification_report import VerifyReport
-from unslow.think.view import Shown, TimelineView
+from unslow.think.view import TimelineView
 
 
-def glance(request: Looking, progress: Progress) -> Snapshot:
+def glance(request: Looking) -> Snapshot:
     """What can be seen at once of the machine and of what the request names; no subjects where nothing runs."""
     discretion = Discretion.about(request.api_key, request.target)
     with discretion.errors():
-        place = place_of(request.target, request.api_key or "", discretion.progress(progress), bandwidth=False)
+        place = place_of(request.target, request.api_key or "", Silent(), bandwidth=False)
         subjects = place.snapshot.subjects
         if request.log and subjects:
             subjects = with_log_of(place.system, subjects, request.log)
@@ -65,8 +63,7 @@ def glance(request: Looking, progress: Progress) -> Snapshot:
         return discretion.facts(seen)
 
 
-MeasurementKind = Literal["diagnose", "bench", "depth", "users"]
-LABELS: dict[MeasurementKind, str] = {
+LABELS: dict[RunKind, str] = {
     "diagnose": "Measure",
     "bench": "Benchmark",
     "depth": "Depth sweep",
@@ -75,51 +72,41 @@ LABELS: dict[MeasurementKind, str] = {
 NOTHING_RUNS = "nothing runs here: the embedded engine is started on a made-up model, and nobody else is asked"
 
 
-class Offered(NamedTuple):
-    """A measurement that could be made."""
-
-    kind: MeasurementKind
-    words: str
-    refused: str = ""  # Why it can't be made; empty where it can
-
-
-def offered(seen: Snapshot, subject: Subject | None, request: Looking, kind: MeasurementKind) -> Offered:
+def offered(seen: Snapshot, subject: Subject | None, request: Looking, kind: RunKind) -> Offer:
     """What one kind would send to a subject, or to the embedded engine where there is none."""
+    offer = Offer(kind=kind, label=LABELS[kind], words=NOTHING_RUNS)
     if request.passive:
-        return Offered(kind, "", "--passive was given: start it again without")
+        return msgspec.structs.replace(offer, words="", refused="--passive was given: start it again without")
     if subject is None or subject.runtime.embedded:
-        return Offered(kind, NOTHING_RUNS)
+        return offer
     why = refusal(subject)
-    if kind == "diagnose":
-        if why:
-            return Offered(kind, f"{why.why}: it is only observed, nothing is sent")
-        visit = Visit(LiveSystem(), seen, subject, request, limits_of(request))
-        return Offered(kind, f"sends {visit.announcement()}")
-    if why:
-        return Offered(kind, "", f"{why.why}: {why.how_to_get}")
-    url = subject.runtime.url.value_or("the server")
-    protocol = QUICK_PROTOCOL if limits_of(request) == QUICK else STANDARD
-    return Offered(kind, f"{_traffic(kind, subject, protocol)} to {url}")
-
-
-def _traffic(kind: MeasurementKind, subject: Subject, protocol: Protocol) -> str:
     context = subject.runtime.context_per_slot.value_or(subject.runtime.context_length.value_or(None))
-    if kind == "bench":
-        protocol = protocol.within(context)
+    if kind == "diagnose" and why:
+        words = f"{why.why}: it is only observed, nothing is sent"
+    elif kind == "diagnose":
+        visit = Visit(LiveSystem(), seen, subject, request, limits_of(request))
+        words = f"sends {visit.announcement()}"
+    elif why:
+        return msgspec.structs.replace(offer, words="", refused=f"{why.why}: {why.how_to_get}")
+    elif kind == "bench":
+        protocol = (QUICK_PROTOCOL if limits_of(request) == QUICK else STANDARD).within(context)
         count = requests_for(protocol, subject.runtime.name.value_or("llama.cpp"))
         largest = max(wanted.tokens + wanted.prompt_tokens for wanted in protocol.cases)
-        return f"sends {count} requests or more, of up to {largest:,} tokens each,"
-    if kind == "depth":
+        words = f"sends {count} requests or more, of up to {largest:,} tokens each,"
+    elif kind == "depth":
         room = f"up to {context:,} tokens" if context else "the whole context"
-        return f"sends longer and longer prompts, {room}, for up to ten minutes,"
-    return "sends more and more requests at once, for up to ten minutes,"
+        words = f"sends longer and longer prompts, {room}, for up to ten minutes,"
+    else:
+        words = "sends more and more requests at once, for up to ten minutes,"
+    to = "" if kind == "diagnose" else f" to {subject.runtime.url.value_or('the server')}"
+    return msgspec.structs.replace(offer, words=f"{words}{to}")
 
 
 def first_look(wanted: ServeOptions) -> SeenMachine:
     """What can be shown at once: a stored target whole, of a live one whatever needs no measuring."""
     if not is_live(wanted.request.target):
         return view_target(wanted.request, Silent(), benches=wanted.benches, verified=wanted.verified)
-    snapshot = glance(wanted.request, Silent())
+    snapshot = glance(wanted.request)
     report = spelled(diagnose(snapshot), snapshot)
     return seen_of(report, Looked(snapshot), live=True, benches=wanted.benches, verified=wanted.verified)
 
@@ -147,9 +134,9 @@ def offers_of(seen: SeenMachine, wanted: ServeOptions) -> list[Offer]:
         subject = subject_at(seen, number)
         measured = subject is not None and "decode_tokens_per_s" in seen.view.report.subjects[number or 0].measured
         for kind in kinds:
-            told = offered(seen.snapshot, subject, wanted.request, kind)
             label = "Measure again" if kind == "diagnose" and measured else LABELS[kind]
-            offers.append(Offer(kind=kind, subject=number, label=label, words=told.words, refused=told.refused))
+            offer = offered(seen.snapshot, subject, wanted.request, kind)
+            offers.append(msgspec.structs.replace(offer, subject=number, label=label))
     return offers
 
 
@@ -171,112 +158,31 @@ def subject_at(seen: SeenMachine, number: int | None) -> Subject | None:
     return seen.snapshot.subjects[seen.view.report.subjects[number].number]
 
 
-EventKind = Literal["progress", "said", "answer", "timeline", "done", "failed"]
-MOST_EVENTS = 500  # Of a run of hours, the last ones
-_NEWEST_ONLY: frozenset[EventKind] = frozenset({"progress", "timeline"})
-"""Each of these makes the one before it pointless."""
-
-
-class AnswerSeen(Shown, frozen=True, kw_only=True):
-    """One request that was answered, and how fast; a speed that it is too short to tell is None."""
-
-    case: str
-    prompt_tokens: int
-    generated_tokens: int
-    decode_tokens_per_s: float | None = None
-    prefill_tokens_per_s: float | None = None
-    first_token_s: float | None = None
-    users: int = 1
-    round: int = 1
-    """0 is the warm-up, which counts for nothing."""
-
-
-class Event(Shown, frozen=True, kw_only=True):
-    """One thing that a run told; `number` counts from 1."""
-
-    number: int
-    kind: EventKind
-    at_s: float
-    """Since the run began."""
-    text: str = ""
-    hint: str = ""
-    share: float | None = None
-    answer: AnswerSeen | None = None
-    timeline: TimelineView | None = None
-    stopped: bool = False
-    """Of the last one: whether it was ended early."""
-
-
-class Events:
-    """A bounded list that any thread may write and read."""
-
-    def __init__(self) -> None:
-        self._kept: list[Event] = []
-        self._count = 0
-        self._began_s = time.monotonic()
-        self._lock = threading.Lock()
-
-    def tell(self, kind: EventKind, **what: Any) -> None:
-        with self._lock:
-            self._count += 1
-            kept = [event for event in self._kept if event.kind != kind] if kind in _NEWEST_ONLY else self._kept
-            event = Event(number=self._count, kind=kind, at_s=round(time.monotonic() - self._began_s, 3), **what)
-            self._kept = [*kept[-(MOST_EVENTS - 1) :], event]
-
-    def after(self, since: int) -> list[Event]:
-        """Those with a larger number, oldest first."""
-        with self._lock:
-            return [event for event in self._kept if event.number > since]
-
-
-# Nothing is worked out for nobody: the picture of the samples is made when events are asked for.
-
-LiveKind = Literal["diagnose", "bench"]
-LiveState = Literal["waiting", "running", "done", "stopped", "failed"]
-PICTURE_EVERY_S = 1.0  # Between two pictures of the samples: nobody follows more, and each takes some milliseconds
-
 _TOO_SOON = "it was stopped before anything was measured"
 
 
 class LiveRun(Observer):
-    """One diagnosis or one benchmark. Its own thread measures, any other may ask or stop it."""
+    """One diagnosis or one benchmark. Its own thread measures and tells its lines, any other may stop it."""
 
-    def __init__(
-        self,
-        kind: LiveKind,
-        request: Looking | BenchRequest,
-        *,
-        benches: Sequence[Bench] = (),
-        verified: VerifyReport | None = None,
-    ) -> None:
-        self.kind: LiveKind = kind
-        self.state: LiveState = "waiting"
+    def __init__(self, request: Looking | BenchRequest, wanted: ServeOptions, tell: Callable[[RunLine], None]) -> None:
         self.seen: SeenMachine | None = None
         """What a diagnosis came to."""
-        self.result: Result | None = None
+        self.bench: Bench | None = None
         """What a benchmark came to."""
-        self.error: UserError | None = None
-        self.bug: BaseException | None = None
-        if isinstance(request, Looking) != (kind == "diagnose"):
-            raise TypeError(f"{kind} takes the request of one")
-        self._request, self._benches, self._verified = request, benches, verified
-        self._events = Events()
+        self.text = ""
+        """The same in words."""
+        self.was_stopped = False
+        self.failure: BaseException | None = None
+        self._request, self._wanted, self._tell = request, wanted, tell
         self._machine = Machine()
         self._sampler: Sampler | None = None
+        self._samples_drawn = 0
         self._doors: list[ClosingSystem] = []
-        self._pictured_s, self._pictured = -PICTURE_EVERY_S, 0
-        self._lock = threading.Lock()
-        self._thread = threading.Thread(target=self._run, name=f"unslow {kind}", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="unslow run", daemon=True)
 
-    def start(self) -> "LiveRun":
+    def start(self) -> None:
         """Begin; a second call is a mistake."""
-        self.state = "running"
         self._thread.start()
-        return self
-
-    @property
-    def is_over(self) -> bool:
-        return self.state not in ("waiting", "running")
 
     def wait(self, seconds: float | None = None) -> bool:
         """Wait for its end; whether it has come."""
@@ -289,62 +195,43 @@ class LiveRun(Observer):
         for door in tuple(self._doors):
             door.stop_from_afar()
 
-    def events(self, since: int = 0, *, pictures: bool = True) -> list[Event]:
-        """What was told after that number, oldest first, with a new picture of the samples where it is time for one."""
-        if pictures:
-            self._picture()
-        return self._events.after(since)
-
     def _run(self) -> None:
         try:
             with observed_by(self):
-                text = self._measure()
-        except UserError as error:
-            if self.is_stopping:  # then that is why
-                self._end("stopped", _TOO_SOON)
+                if isinstance(self._request, BenchRequest):
+                    self.bench = benchmark(self._request, self).bench
+                    self.text = live_words(self.bench)
+                else:
+                    given = self._wanted
+                    self.seen = view_target(self._request, self, benches=given.benches, verified=given.verified)
+                    self.text = " ".join(subject.summary for subject in self.seen.view.report.subjects)
+            self.was_stopped = self.is_stopping
+        except BaseException as error:  # noqa: BLE001 (a thread has nobody who would catch it)
+            if isinstance(error, KeyboardInterrupt) or (self.is_stopping and isinstance(error, UserError)):
+                self.was_stopped, self.text = True, _TOO_SOON
             else:
-                self.error = error
-                self._end("failed", error.message, error.hint)
-        except KeyboardInterrupt:
-            self._end("stopped", _TOO_SOON)
-        except BaseException as bug:  # noqa: BLE001 (a thread has nobody who would catch it)
-            self.bug = bug
-            self._end("failed", f"a bug in unslow: {type(bug).__name__}: {bug}", "please report it")
-        else:
-            self._end("stopped" if self.is_stopping else "done", text)
-
-    def _measure(self) -> str:
-        if isinstance(self._request, Looking):
-            self.seen = view_target(self._request, self, benches=self._benches, verified=self._verified)
-            return " ".join(subject.summary for subject in self.seen.view.report.subjects)
-        self.result = benchmark(self._request, self)
-        return live_words(self.result.bench)
-
-    def _end(self, state: LiveState, text: str, hint: str = "") -> None:
-        self._pictured_s = -PICTURE_EVERY_S  # the last samples are drawn, however soon after the others
-        self._picture()
-        self.state = state
-        self._events.tell(
-            "failed" if state == "failed" else "done", text=text, hint=hint, share=1.0, stopped=state == "stopped"
-        )
+                self.failure = error
 
     def say(self, text: str) -> None:
-        self._events.tell("said", text=text)
+        self.step(text, None)
 
-    def step(self, text: str, share: float) -> None:
-        self._events.tell("progress", text=text, share=min(1.0, max(0.0, share)))
+    def step(self, text: str, share: float | None) -> None:
+        # What is told in a terminal, where no command was given and a button stops
+        text = text.removesuffix(NONE_SENT).removesuffix(ANYWAY).replace("Ctrl-C", "Stop")
+        self._tell(ProgressLine(text=text, share=None if share is None else min(1.0, max(0.0, share))))
 
     def looked_at(self, machine: Machine) -> None:
         self._machine = machine
 
     def sampling(self, sampler: Sampler) -> None:
         """A sampler has started: from now on the picture is of what it sees."""
-        self._sampler, self._pictured = sampler, 0
+        self._sampler, self._samples_drawn = sampler, 0
 
     def answered(self, answer: ObservedAnswer) -> None:
-        """A request was answered; one that tells no speed is only in the way."""
-        if answer.decode_tokens_per_s is not None or answer.prefill_tokens_per_s is not None:
-            self._events.tell("answer", answer=AnswerSeen(**answer._asdict()))
+        """A request was answered; a warm-up, or one that tells no speed, is only in the way."""
+        if answer.round and (answer.decode_tokens_per_s, answer.prefill_tokens_per_s) != (None, None):
+            words = f"{answer.case}: {answer.generated_tokens:,} tokens after {answer.prompt_tokens:,}"
+            self._tell(PassLine(text=words, tokens_per_s=answer.decode_tokens_per_s))
 
     def entered(self, door: ClosingSystem) -> None:
         """The door that `stop` closes."""
@@ -352,17 +239,14 @@ class LiveRun(Observer):
         if self.is_stopping:
             door.stop_from_afar()
 
-    def _picture(self) -> None:
-        sampler, now = self._sampler, time.monotonic()
-        with self._lock:
-            if sampler is None or now - self._pictured_s < PICTURE_EVERY_S:
-                return
-            self._pictured_s = now
-            timeline = sampler.timeline()
-            if timeline is None or sampler.samples == self._pictured:
-                return
-            self._pictured = sampler.samples
-        self._events.tell("timeline", timeline=timeline_view(timeline, self._machine))
+    def new_timeline(self) -> TimelineView | None:
+        """What was sampled; None where nothing was since it was asked for last."""
+        sampler = self._sampler
+        if sampler is None or sampler.samples == self._samples_drawn:
+            return None
+        self._samples_drawn = sampler.samples
+        timeline = sampler.timeline()
+        return timeline_view(timeline, self._machine) if timeline else None
 
 
 def live_words(bench: Bench) -> str:
@@ -381,16 +265,6 @@ _FIGURES: dict[str, Callable[[float], str]] = {
     "prefill_tokens_per_s": lambda speed: f"prompts at {rate(speed)} tok/s",
     "time_to_first_token_s": lambda seconds: f"the first token after {span(seconds)}",
 }
-
-
-def run_of(seen: SeenMachine, wanted: ServeOptions, asked: RunWanted) -> LiveRun:
-    """The run, not started yet."""
-    if asked.evict:
-        wanted = wanted._replace(request=wanted.request._replace(evict=True))
-    if asked.kind == "diagnose":
-        request = diagnosis_of(seen, wanted.request, asked)
-        return LiveRun("diagnose", request, benches=wanted.benches, verified=wanted.verified)
-    return LiveRun("bench", bench_of(seen, wanted.request, asked))
 
 
 def diagnosis_of(seen: SeenMachine, request: Looking, asked: RunWanted) -> Looking:
@@ -439,98 +313,73 @@ def _notes(seen: SeenMachine, number: int) -> tuple[str, ...]:
     return notes[number] if number < len(notes) else ()
 
 
-def with_bench(before: SeenMachine, bench: Bench, wanted: ServeOptions) -> SeenMachine:
-    """The same subjects with the curves and the timeline of a benchmark."""
-    return _seen(before.looked, wanted, (bench, *before.benches))
-
-
 def _seen(looked: Looked, wanted: ServeOptions, benches: tuple[Bench, ...]) -> SeenMachine:
     report = with_notes(spelled(diagnose(looked.snapshot), looked.snapshot), looked)
     live = is_live(wanted.request.target)
     return seen_of(report, looked, live=live, benches=benches, verified=wanted.verified)
 
 
-_OFTEN_S, _SELDOM_S = 0.15, 1.0  # Between two looks at a run: while somebody follows it, and while nobody does
-
-
-def begin(desk: ServerState) -> None:
-    """Start the diagnosis that was asked for on the command line."""
-    desk.book.start(RunWanted(kind="diagnose", subject=None), lambda entry: perform(desk, entry))
+_PICTURE_EVERY_S = 1.0  # Between two pictures of the samples: nobody follows more, and each takes some milliseconds
 
 
 def perform(desk: ServerState, entry: StartedRun) -> None:
     """The whole of a run; it ends with a line that says how, whatever happens."""
     try:
-        seen = desk.seen()
-        live = run_of(seen, desk.wanted, entry.wanted)
-        entry.run = live.start()
+        seen, asked, request = desk.seen(), entry.wanted, desk.wanted.request
+        if asked.evict:
+            request = request._replace(evict=True)
+        wanted = (diagnosis_of if asked.kind == "diagnose" else bench_of)(seen, request, asked)
+        live = LiveRun(wanted, desk.wanted, entry.tell)
+        live.start()
+        entry.stop_run = live.stop
         if entry.is_unwanted:
             live.stop()
-        since, over = 0, False
+        over = False
         while not over:
-            over = live.wait(_OFTEN_S if entry.watchers else _SELDOM_S)
-            for event in live.events(since, pictures=entry.watchers > 0):  # drawn only where somebody looks
-                since = event.number
-                if line := _line(event, entry, seen):
-                    entry.tell(line)
+            over = live.wait(_PICTURE_EVERY_S)
+            if entry.watchers and (timeline := live.new_timeline()):  # drawn only where somebody looks
+                _tell_picture(entry, timeline, seen)
         entry.tell(_ending(desk, entry, live))
     except Exception as bug:  # noqa: BLE001 (a page that waits for ever would be worse)
-        sys.stderr.write(without_controls(traceback.format_exc()))
-        entry.tell(ErrorLine(message=f"a bug in unslow: {type(bug).__name__}", hint="the terminal says more"))
+        entry.tell(_bug_line(bug))
 
 
-def _line(event: Event, entry: StartedRun, seen: SeenMachine) -> RunLine | None:
-    """An event as the page is told it; the last one waits until the page's view is new."""
-    if event.kind in ("progress", "said"):
-        # What is told in a terminal, where no command was given and a button stops
-        text = event.text.removesuffix(NONE_SENT).removesuffix(ANYWAY).replace("Ctrl-C", "Stop")
-        return ProgressLine(text=text, share=event.share)
-    if event.kind == "timeline" and event.timeline and entry.watchers:
-        return _picture(event.timeline, entry.wanted.subject or 0, seen)
-    if event.kind == "answer" and event.answer and event.answer.round:
-        answer = event.answer
-        words = f"{answer.case}: {answer.generated_tokens:,} tokens after {answer.prompt_tokens:,}"
-        return PassLine(text=words, tokens_per_s=answer.decode_tokens_per_s)
-    return None
+def _tell_picture(entry: StartedRun, timeline: TimelineView, seen: SeenMachine) -> None:
+    number, subjects = entry.wanted.subject or 0, list(seen.view.subjects)
+    if number < len(subjects):  # the page has no place yet for an engine that was started for this
+        subjects[number] = msgspec.structs.replace(subjects[number], timeline=timeline)
+        view = msgspec.structs.replace(seen.view, subjects=tuple(subjects))
+        entry.tell(PanelLine(subject=number, name="timeline", html=str(panel(view, number, "timeline"))))
 
 
-def _picture(timeline: TimelineView, number: int, seen: SeenMachine) -> PanelLine | None:
-    if number >= len(seen.view.subjects):
-        return None  # an engine that was started for this: the page has no place for it yet
-    subjects = list(seen.view.subjects)
-    subjects[number] = msgspec.structs.replace(subjects[number], timeline=timeline)
-    view = msgspec.structs.replace(seen.view, subjects=tuple(subjects))
-    return PanelLine(subject=number, name="timeline", html=str(panel(view, number, "timeline")))
+def _bug_line(bug: BaseException) -> ErrorLine:
+    sys.stderr.write(without_controls("".join(traceback.format_exception(bug))))
+    return ErrorLine(message=f"a bug in unslow: {type(bug).__name__}", hint="the terminal says more")
 
 
 def _ending(desk: ServerState, entry: StartedRun, live: LiveRun) -> RunLine:
-    if live.error:
-        if live.error.hint == EVICT:
-            return ErrorLine(message=live.error.message, anyway=EVICTED)
-        return ErrorLine(message=live.error.message, hint=live.error.hint)
-    if live.bug:
-        sys.stderr.write(without_controls("".join(traceback.format_exception(live.bug))))
-        return ErrorLine(message=f"a bug in unslow: {type(live.bug).__name__}", hint="the terminal says more")
+    if isinstance(live.failure, UserError):
+        if live.failure.hint == EVICT:
+            return ErrorLine(message=live.failure.message, anyway=EVICTED)
+        return ErrorLine(message=live.failure.message, hint=live.failure.hint)
+    if live.failure:
+        return _bug_line(live.failure)
     if desk.closing:
         return DoneLine(text="the page was closed", stopped=True)
     before = desk.seen()
     if live.seen:
         desk.take(with_diagnosis(before, live.seen, desk.wanted, only_url(before, entry.wanted)))
-    elif live.result:
-        desk.take(with_bench(before, live.result.bench, desk.wanted))
+    elif live.bench:
+        desk.take(_seen(before.looked, desk.wanted, (live.bench, *before.benches)))
     desk.prepare()
-    last = live.events()[-1]
-    moved = _order(before) != _order(desk.seen())
+    # Another order of the subjects, or another number of them, is another page
+    orders = [[(s.number, s.url) for s in one.view.report.subjects] for one in (before, desk.seen())]
     speeds = [subject.run.decode_tokens_per_s for subject in live.seen.snapshot.subjects] if live.seen else []
     # Whether nothing was asked for the sake of a conversation
     only_observed = any(isinstance(speed, Unknown) and speed.how_to_get == EVICT for speed in speeds)
     # What came of it in a sentence: the rest stands in the verdict
-    first, stop, _ = last.text.partition(". ")
+    first, stop, _ = live.text.partition(". ")
     said = first + stop.strip()
-    ended = f"stopped: {said}" if last.stopped and "stopped" not in said else said
-    return DoneLine(text=ended, stopped=last.stopped, reload=moved, anyway=EVICTED if only_observed else "")
-
-
-def _order(seen: SeenMachine) -> list[tuple[int, str]]:
-    """Which subject is where: another order, or another number of them, is another page."""
-    return [(subject.number, subject.url) for subject in seen.view.report.subjects]
+    ended = f"stopped: {said}" if live.was_stopped and "stopped" not in said else said
+    anyway = EVICTED if only_observed else ""
+    return DoneLine(text=ended, stopped=live.was_stopped, reload=orders[0] != orders[1], anyway=anyway)

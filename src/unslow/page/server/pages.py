@@ -161,8 +161,7 @@ def page_of(desk: ServerState, wanted: str, serving: Serving) -> str:
         said = joined([tag("p", sentence(error.message), role="alert"), hint])
         return framed("unslow: nothing to show", said, serving=serving, tabs=tabs)
     desk.was_opened()
-    offers = offers_of(seen, desk.wanted)
-    return document(seen.view, live=True, nonce=serving.nonce, token=serving.token, offers=offers, tabs=tabs)
+    return document(seen.view, serving=serving, offers=offers_of(seen, desk.wanted), tabs=tabs)
 
 
 _FLAG = re.compile(r'(`[^`]*`)|--([a-z]+(?:-[a-z]+)*)(?: "([^"]{0,80})")?')

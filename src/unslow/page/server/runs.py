@@ -3,13 +3,13 @@
 import secrets
 import threading
 from collections.abc import Callable, Sequence
-from typing import Literal, Protocol
+from typing import Literal
 
 import msgspec
 
 from unslow.facts.errors import UserError
+from unslow.page.html.markup import RunKind
 
-RunKind = Literal["diagnose", "bench", "depth", "users"]
 RunState = Literal["running", "done", "stopped", "failed"]
 
 
@@ -94,19 +94,6 @@ class RunShown(msgspec.Struct, frozen=True, kw_only=True):
     schema: str = "unslow.run/1"
 
 
-class Offer(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run would do, told before it is started."""
-
-    kind: RunKind
-    subject: int | None = None
-    """By its number in the view; None where nothing runs and the embedded engine is measured."""
-    label: str
-    words: str
-    """What is sent, and to whom."""
-    refused: str = ""
-    """Why it can't be started now; empty where it can."""
-
-
 MOST_KEPT = 12  # Runs that can still be asked about
 MOST_LINES = 400  # Lines of a run that are kept for whoever comes later
 _ENDING_S = 3.0  # For a run to end by itself; what it started ends with this program in any case
@@ -120,13 +107,6 @@ class BusyError(UserError):
     """It can't be had now."""
 
 
-class Stoppable(Protocol):
-    """A run that can be ended early."""
-
-    def stop(self) -> None:
-        """End it; what was measured until then is kept."""
-
-
 class StartedRun:
     """One run. Its thread writes, any other reads."""
 
@@ -134,7 +114,8 @@ class StartedRun:
         self.id, self.wanted = secrets.token_hex(8), wanted
         self.watchers = 0
         """How many streams follow it: pictures are drawn for somebody only."""
-        self.run: Stoppable | None = None
+        self.stop_run: Callable[[], None] | None = None
+        """Ends it early; what was measured until then is kept."""
         self.is_unwanted = False
         """Whether somebody stopped it, be it before there was anything to stop."""
         self.thread: threading.Thread | None = None
@@ -148,7 +129,7 @@ class StartedRun:
         return self._state != "running"
 
     def tell(self, line: RunLine) -> None:
-        """Add a line; a picture takes the place of the one before it, and so do values."""
+        """Add a line; a picture takes the place of the one before it, and so does how far it is."""
         with self._lock:
             self._count += 1
             kept = [old for old in self._lines if not _replaces(line, old)]
@@ -163,28 +144,31 @@ class StartedRun:
             return [line for line in self._lines if line.number > since]
 
     def shown(self) -> RunShown:
+        text, share = "", 0.0
         with self._lock:
-            text, share = _standing(self._lines)
-            share = 1.0 if self._state in ("done", "stopped") else share
+            for line in self._lines:
+                if isinstance(line, ErrorLine):
+                    text, share = line.message, 0.0
+                elif isinstance(line, DoneLine):
+                    text, share = line.text, 1.0
+                elif isinstance(line, ProgressLine) and line.share is not None:
+                    text, share = line.text, line.share
             kind, subject = self.wanted.kind, self.wanted.subject
             return RunShown(id=self.id, kind=kind, subject=subject, state=self._state, text=text, share=share)
 
-
-def _standing(lines: Sequence[RunLine]) -> tuple[str, float]:
-    for line in reversed(lines):
-        if isinstance(line, ErrorLine):
-            return line.message, 0.0
-        if isinstance(line, DoneLine):
-            return line.text, 1.0
-        if isinstance(line, ProgressLine) and line.share is not None:
-            return line.text, line.share
-    return "", 0.0
+    def stop(self) -> None:
+        """End it early; one that is over stays as it is."""
+        self.is_unwanted = True  # said first: who sets `stop_run` looks at it afterwards
+        if self.stop_run and not self.is_over:
+            self.stop_run()
 
 
 def _replaces(new: RunLine, old: RunLine) -> bool:
     if isinstance(new, PanelLine) and isinstance(old, PanelLine):
         return (new.subject, new.name) == (old.subject, old.name)
-    return isinstance(new, SampleLine) and isinstance(old, SampleLine)
+    if isinstance(new, ProgressLine) and isinstance(old, ProgressLine):
+        return new.share is not None and old.share is not None  # remarks stay
+    return False
 
 
 class RunList:
@@ -225,13 +209,6 @@ class RunList:
     def close(self) -> None:
         for entry in self.entries():
             if not entry.is_over:
-                stop(entry)
+                entry.stop()
                 if entry.thread:
                     entry.thread.join(_ENDING_S)
-
-
-def stop(entry: StartedRun) -> None:
-    """End a run early; one that is over stays as it is."""
-    entry.is_unwanted = True  # said first: who sets `run` looks at it afterwards
-    if entry.run and not entry.is_over:
-        entry.run.stop()

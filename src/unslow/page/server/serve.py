@@ -59,15 +59,12 @@ def open_browser(url: str) -> None:
 
 
 _ENDING_S = 2  # For answers that are being written when the end comes
-LAST_PORT = 65535
 _YOUNG_OBJECTS = 10_000
 """New ones between two looks for garbage, which are made by thousands for a slider's answer, and end with it."""
 
 
 def listening(port: int) -> socket.socket:
     """A socket on loopback; 0 takes any free port. UserError where the port can't be had."""
-    if not 0 <= port <= LAST_PORT:
-        raise UserError(f"--port {port} can't be", f"it is from 0 to {LAST_PORT}; 0 takes any that is free")
     try:
         listener = socket.create_server(("127.0.0.1", port), backlog=128)
     except OSError as error:

@@ -17,14 +17,14 @@ from unslow.commands._diagnosis_options import Looking
 from unslow.commands.diagnose.target import is_live
 from unslow.facts.bench import Bench
 from unslow.facts.errors import UserError
-from unslow.page.server.runs import BusyError, RunList
+from unslow.page.server.runs import BusyError, RunList, RunWanted, StartedRun
 from unslow.show.clean import without_controls
 from unslow.think.stats.verification_report import VerifyReport
 from unslow.think.view import Slider, WhatIf
 
 if TYPE_CHECKING:
     from unslow.page.build import SeenMachine
-    from unslow.page.what_if import Memory
+    from unslow.page.what_if.memory_view import Memory
 
 MOST, MOST_S = 64, 2.0  # Answers around one place, and the time that they may take: as a rule it is half of that
 QUIET_S = 0.3  # Since the last question: whoever drags a slider asks again sooner, and has the processor alone
@@ -139,7 +139,11 @@ class ServerState:
 
     def _begin(self) -> None:
         try:
-            self._look()
+            from unslow.page.server.live_run import first_look
+
+            self.take(first_look(self.wanted))
+            if self.wanted.measure:
+                self.start(RunWanted(kind="diagnose"))
         except UserError as error:
             self._error = error
         except Exception as bug:  # noqa: BLE001 (a page that says so is better than one that waits for ever)
@@ -151,12 +155,11 @@ class ServerState:
         gc.collect()
         gc.freeze()  # what is there now stays: else it is walked through, for 50 ms, while somebody moves a slider
 
-    def _look(self) -> None:
-        from unslow.page.server.live_run import begin, first_look
+    def start(self, wanted: RunWanted) -> StartedRun:
+        """Start a run; BusyError while another goes on."""
+        from unslow.page.server.live_run import perform
 
-        self.take(first_look(self.wanted))
-        if self.wanted.measure:
-            begin(self)
+        return self.book.start(wanted, lambda entry: perform(self, entry))
 
     def look_again(self) -> None:
         """Look anew, where there was nothing to see: a server may have been started meanwhile."""

@@ -7,6 +7,7 @@ from typing import NamedTuple, Self
 from unslow.catalog.learned_speed import spread_of
 from unslow.commands.models.find import FoundModel, as_quant
 from unslow.commands.models.well_known import mix_named
+from unslow.facts.machine import Gpu
 from unslow.facts.model import Blueprint
 from unslow.page.what_if.memory_view import (
     AskedBytes,
@@ -49,7 +50,9 @@ class Speeds(NamedTuple):
         """As the report speaks of what runs, for settings of the same kind; others keep their own price."""
         if self.group != expected.group:
             return self
-        return Speeds(_like(self.decode, expected.decode), _like(self.prefill, expected.prefill), self.group)
+        pairs = (self.decode, expected.decode), (self.prefill, expected.prefill)
+        decode, prefill = (_scaled(speed.mid, by.low, by.mid, by.high) if by else speed for speed, by in pairs)
+        return Speeds(decode, prefill, self.group)
 
 
 class PriceFactors(NamedTuple):
@@ -87,8 +90,8 @@ class Priced(NamedTuple):
         backend = "cpu" if group == CPU else hardware.setting.backend
         decode, prefill = spread_of(group, backend), spread_of(PREFILL, backend)
         return Speeds(
-            _range(price.decode_tokens_per_s, decode.low, decode.high),
-            _range(price.prefill_tokens_per_s, prefill.low, prefill.high),
+            _scaled(price.decode_tokens_per_s, decode.low, 1.0, decode.high),
+            _scaled(price.prefill_tokens_per_s, prefill.low, 1.0, prefill.high),
             group,
         )
 
@@ -103,14 +106,8 @@ def _group(placing: Placing, split: tuple[int, ...], *, sparse: bool) -> str:
     return MOE if sparse else DENSE
 
 
-def _range(mid: float, low: float, high: float) -> Range:
-    return Range(low=mid * low, mid=mid, high=mid * high)
-
-
-def _like(speed: Range, factors: Range | None) -> Range:
-    if factors is None:
-        return speed
-    return Range(low=speed.mid * factors.low, mid=speed.mid * factors.mid, high=speed.mid * factors.high)
+def _scaled(price: float, low: float, mid: float, high: float) -> Range:
+    return Range(low=price * low, mid=price * mid, high=price * high)
 
 
 _MOST_NOTES = 6000  # Answers and parts of models that are remembered; each is a few hundred bytes
@@ -131,6 +128,8 @@ class Subject(NamedTuple):
     rotates: bool = False  # Whether its build rotates quantised keys and values, by which they lose less
     command: Callable[[AskedSettings, Settings], str] = lambda *_: ""
     notes: tuple[str, ...] = ()
+    gpus: tuple[Gpu, ...] = ()  # Of what runs: those of its rooms
+    source: str = "by its tensors, laid out as llama.cpp does"
 
     @property
     def hardware(self) -> Hardware:
@@ -184,7 +183,7 @@ class GgufAnswers:
                 price = subject.priced.speeds(pieces, subject.hardware, laid.settings)
                 decode, prefill, _ = price.like(subject.expected)
             return WhatIf(
-                settings=asked.shown(subject.knobs),
+                settings={knob: str(getattr(asked, knob)) for knob in subject.knobs},
                 bars=self.bars(laid),
                 verdict=verdict,
                 summary=what_if_summary(verdict, laid.devices, laid.host, layers, decode),

@@ -1,16 +1,15 @@
 """The memory of vLLM and Transformers: a share of every card, or what a device map puts there."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from typing import NamedTuple
 
 import msgspec
 
 from unslow.catalog.runtimes import vllm_release
-from unslow.commands._hardware import find_memory
 from unslow.commands.fit import FitRequest
 from unslow.commands.fit.safetensors import DEFAULT_CONTEXT, answered
-from unslow.commands.models.find import FoundShape, find_shape, shape_by_name
+from unslow.commands.models.find import FoundShape, shape_by_name
 from unslow.commands.plan import PlanRequest
 from unslow.commands.plan.safetensors import cards_of_case, find_hf_model, told_model, version_of
 from unslow.facts.errors import UserError
@@ -20,12 +19,13 @@ from unslow.look.system import System
 from unslow.page.what_if.gguf import host_bar, parts_of
 from unslow.page.what_if.memory_view import (
     AskedBytes,
-    KnobName,
     LayerCount,
+    Memory,
     Stranger,
     bar_of,
     cache_choices,
     context_choices,
+    slider,
     slot_choices,
     what_if_summary,
 )
@@ -36,23 +36,16 @@ from unslow.think.case.vram import gpus_of
 from unslow.think.fit.report import MemoryShown
 from unslow.think.hardware import Hardware
 from unslow.think.plan.vllm.choices import RECENT
-from unslow.think.view import Choice, MemoryPart, Slider, WhatIf
+from unslow.think.view import MemoryPart, MemoryView, WhatIf
 
 _RUNTIMES = {"vLLM": "vllm", "Transformers": "transformers"}
 _VLLM_CACHES = {"auto": 2.0, "fp8": 1.0}  # What it can be told, and the bytes of a number
 _MOST_CONTEXT, _MOST_SLOTS = 2**27, 256
 
 
-class HfMemory(NamedTuple):
-    """What a memory is made from: what is now, its sliders, its answers, and how it is known."""
+class HfSubject(NamedTuple):
+    """A model on cards, as it runs or would."""
 
-    now: WhatIf
-    sliders: Sequence[Slider]
-    answer: Callable[[Mapping[str, str]], WhatIf]
-    source: str
-
-
-class _Subject(NamedTuple):
     request: FitRequest
     found: FoundShape
     hardware: Hardware
@@ -60,14 +53,7 @@ class _Subject(NamedTuple):
     runs: bool = False
 
 
-def hf_memory_for(system: System, request: FitRequest) -> HfMemory | Unknown:
-    """Of a model on devices that a user names."""
-    found = find_shape(system, request.model, request.quant, request.runtime)
-    hardware = find_memory(system, request.devices, request.ram_bytes)
-    return _memory(_Subject(request, found, hardware, ((),) * len(hardware.rooms)))
-
-
-def hf_memory_of(system: System | None, case: Case) -> HfMemory | Unknown:
+def hf_memory_of(system: System | None, case: Case) -> Memory | Unknown:
     """Of what runs, or why it can't be told."""
     name = case.runtime.name.value_or("")
     if name not in _RUNTIMES:
@@ -80,16 +66,16 @@ def hf_memory_of(system: System | None, case: Case) -> HfMemory | Unknown:
     if isinstance(found, Unknown):
         return found
     try:
-        memory = _memory(_of_case(case, found, cards))
+        memory = hf_memory(subject := _of_case(case, found, cards))
     except UserError as error:  # numbers that can't be
         return Unknown(error.message, error.hint)
-    now = memory.now
+    now = memory.view().now
     if now.verdict not in ("fits", "tight"):
         return memory
     decode, prefill = expected_range(predict(case)), expected_range(predict_prefill(case))
     said = f"{now.summary}; {rate(decode.low)} to {rate(decode.high)} tok/s expected" if decode else now.summary
     now = msgspec.structs.replace(now, summary=said, decode_tokens_per_s=decode, prefill_tokens_per_s=prefill)
-    return memory._replace(now=now)
+    return Memory(msgspec.structs.replace(memory.view(), now=now), partial(_answer, subject))
 
 
 def _model(system: System | None, case: Case, runtime: str) -> FoundShape | Unknown:
@@ -105,7 +91,7 @@ def _model(system: System | None, case: Case, runtime: str) -> FoundShape | Unkn
     return told or Unknown("the catalogue has no model of its name", "run unslow where the model's files are")
 
 
-def _of_case(case: Case, found: FoundShape, cards: Hardware) -> _Subject:
+def _of_case(case: Case, found: FoundShape, cards: Hardware) -> HfSubject:
     runtime = case.runtime
     trained = found.shape.positions or DEFAULT_CONTEXT
     kind = str(runtime.kv_type_k.value_or("auto")).lower()
@@ -123,31 +109,31 @@ def _of_case(case: Case, found: FoundShape, cards: Hardware) -> _Subject:
     )
     others = tuple(strangers_on(case, gpu) for gpu in gpus_of(case)[: len(cards.rooms)])
     runs = runtime.state.value_or("loaded") != "failed"
-    return _Subject(request, found, cards, others, runs)
+    return HfSubject(request, found, cards, others, runs)
 
 
-def _memory(subject: _Subject) -> HfMemory:
+def hf_memory(subject: HfSubject) -> Memory:
+    """What its cards hold, with sliders."""
     request, trained = subject.request, subject.found.shape.positions or DEFAULT_CONTEXT
     usual = answered(request, subject.found, subject.hardware).settings["context"]
     context, slots = request.context or int(usual), request.parallel or 1
-    sliders = [_slider("context", "Context of each conversation", str(context), context_choices(context, trained))]
+    sliders = [slider("context", str(context), context_choices(context, trained))]
     if request.runtime == "vllm":
         kind = request.kv_type if request.kv_type in _VLLM_CACHES else "auto"
-        kinds = cache_choices(kind, _VLLM_CACHES, _VLLM_CACHES)
-        sliders.append(_slider("kv_type", "Type of the KV cache", kind, kinds))
+        sliders.append(slider("kv_type", kind, cache_choices(kind, _VLLM_CACHES, _VLLM_CACHES)))
     if request.parallel or request.runtime != "vllm":  # how many vLLM takes by itself hangs on its version
-        sliders.append(_slider("slots", "Conversations at a time", str(slots), slot_choices(slots)))
+        sliders.append(slider("slots", str(slots), slot_choices(slots)))
     answer = partial(_answer, subject)
-    now = answer({slider.knob: slider.value for slider in sliders})
     known = "files" if "/" in subject.found.source else "numbers"
-    return HfMemory(now, sliders, answer, f"by its {known}, as {request.runtime} counts")
+    view = MemoryView(
+        now=answer({one.knob: one.value for one in sliders}),
+        sliders=tuple(sliders),
+        source=f"by its {known}, as {request.runtime} counts",
+    )
+    return Memory(view, answer)
 
 
-def _slider(knob: KnobName, label: str, value: str, choices: tuple[Choice, ...]) -> Slider:
-    return Slider(knob=knob, label=label, value=value, choices=choices)
-
-
-def _answer(subject: _Subject, settings: Mapping[str, str]) -> WhatIf:
+def _answer(subject: HfSubject, settings: Mapping[str, str]) -> WhatIf:
     slots = int(settings.get("slots", 0))
     request = subject.request._replace(
         context=int(settings["context"]),

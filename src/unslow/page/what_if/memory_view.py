@@ -4,7 +4,7 @@ Bars that add up to the capacity, the places of the sliders, and a summary in on
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -18,7 +18,7 @@ from unslow.think.fit.report import MemoryShown
 from unslow.think.hardware import Room
 from unslow.think.report import Range
 from unslow.think.setup import SAME_MEMORY
-from unslow.think.view import Choice, Fits, MemoryBar, MemoryPart, Slider
+from unslow.think.view import Choice, Fits, MemoryBar, MemoryPart, MemoryView, Slider, WhatIf
 
 UNNAMED = "other programs, not named"
 
@@ -98,17 +98,16 @@ def named_strangers(held: int, strangers: Sequence[Stranger], *, is_host: bool =
             words = f"{name} ({len(each)} processes)" if len(each) > 1 else name
             found.append(MemoryPart(kind="stranger", name=words, bytes=size))
     if left > 0:
-        name = "other programs and the system" if is_host else _rest_of(strangers, len(sizes) - _MOST_NAMED)
+        # What is in use and nobody counted: by the names of those whose size the driver does not tell
+        untold = list(dict.fromkeys(stranger.name for stranger in strangers if not stranger.bytes))
+        beyond = len(sizes) - _MOST_NAMED
+        name = f"{beyond} smaller programs, and what is not named" if beyond > 0 else UNNAMED
+        if is_host:
+            name = "other programs and the system"
+        elif untold:
+            name = f"{', '.join(untold[:3])}{' and others' if len(untold) > 3 else ''}: sizes not told"  # noqa: PLR2004
         found.append(MemoryPart(kind="stranger", name=name, bytes=left))
     return found
-
-
-def _rest_of(strangers: Sequence[Stranger], beyond: int) -> str:
-    """What is in use and nobody counted: by the names of those whose size the driver does not tell."""
-    names = list(dict.fromkeys(stranger.name for stranger in strangers if not stranger.bytes))
-    if names:
-        return f"{', '.join(names[:3])}{' and others' if len(names) > 3 else ''}: sizes not told"  # noqa: PLR2004
-    return f"{beyond} smaller programs, and what is not named" if beyond > 0 else UNNAMED
 
 
 KnobName = Literal["context", "gpu_layers", "kv_type", "quant", "slots"]
@@ -124,9 +123,6 @@ class AskedSettings(NamedTuple):
     kv_type: str
     quant: str
     slots: int
-
-    def shown(self, knobs: Iterable[str]) -> dict[str, str]:
-        return {knob: str(getattr(self, knob)) for knob in knobs}
 
 
 def context_choices(now: int, trained: int) -> tuple[Choice, ...]:
@@ -167,6 +163,40 @@ def slot_choices(now: int, *, shared: bool = False) -> tuple[Choice, ...]:
         return f"{slots}, sharing it" if shared and slots == now else str(slots)
 
     return tuple(Choice(value=str(n), label=label(n)) for n in sorted({now, *(1, 2, 4, 8, 16)}))
+
+
+LABELS: dict[KnobName, str] = {
+    "context": "Context of each conversation",
+    "gpu_layers": "Layers on the GPU",
+    "kv_type": "Type of the KV cache",
+    "quant": "Quant of the weights",
+    "slots": "Conversations at a time",
+}
+
+
+def slider(knob: KnobName, value: str, choices: tuple[Choice, ...], label: str = "") -> Slider:
+    """One that stands at this value; with the label of its knob where it has none of its own."""
+    return Slider(knob=knob, label=label or LABELS[knob], value=value, choices=choices)
+
+
+class Memory:
+    """The memory of one subject, with sliders."""
+
+    def __init__(self, view: MemoryView, answer: Callable[[Mapping[str, str]], WhatIf]) -> None:
+        self._view, self._answer = view, answer
+
+    def view(self) -> MemoryView:
+        return self._view
+
+    def what_if(self, settings: Mapping[str, str]) -> WhatIf:
+        """With these settings, and those of now for the rest; UserError where they can't be."""
+        asked = parse_settings(self._view.sliders, settings)
+        return self._view.now if asked == self._view.now.settings else self._answer(asked)
+
+    def ready(self) -> tuple[WhatIf, ...]:
+        """Every answer to one slider moved alone: for a file that can ask nobody."""
+        places = [(slider, choice.value) for slider in self._view.sliders for choice in slider.choices]
+        return tuple(self.what_if({slider.knob: value}) for slider, value in places if value != slider.value)
 
 
 def parse_settings(sliders: Sequence[Slider], settings: Mapping[str, str]) -> dict[str, str]:
@@ -217,21 +247,17 @@ def what_if_summary(
     elif verdict == "cannot_tell":
         rest = f"how much memory the host has for {size(host.total_bytes)} is not known"
         said = f"{_names(devices)} would have room, but {rest}" if devices else rest.capitalize()
+    elif verdict == "partly" and not layers.on_gpus:
+        said = f"Nothing on {_names(devices)}: {size(host.total_bytes)} in the host's memory"
     elif verdict == "partly":
-        said = _in_part(devices, host, layers)
+        what = f"{layers.on_gpus} of {layers.everything} layers" if layers.on_gpus < layers.everything else "all layers"
+        without = f" but for matrices of {layers.parted}" if layers.parted else ""
+        said = f"Fits in part: {what}{without} on {_names(devices)}, {size(host.total_bytes)} in the host's memory"
     else:
         said = f"Fits: {_used(devices or [host])}"
     tight = ", with little to spare" if verdict == "tight" else ""
     expected = f"; {rate(speed.low)} to {rate(speed.high)} tok/s expected" if speed else ""
     return f"{said}{tight}{expected}"
-
-
-def _in_part(devices: Sequence[MemoryShown], host: MemoryShown, layers: LayerCount) -> str:
-    if not layers.on_gpus:
-        return f"Nothing on {_names(devices)}: {size(host.total_bytes)} in the host's memory"
-    what = f"{layers.on_gpus} of {layers.everything} layers" if layers.on_gpus < layers.everything else "all layers"
-    without = f" but for matrices of {layers.parted}" if layers.parted else ""
-    return f"Fits in part: {what}{without} on {_names(devices)}, {size(host.total_bytes)} in the host's memory"
 
 
 def _short_of(devices: Sequence[MemoryShown], host: MemoryShown) -> str:
@@ -255,17 +281,10 @@ def overfull(devices: Sequence[MemoryShown], host: MemoryShown) -> str:
 
 def _used(memories: Sequence[MemoryShown]) -> str:
     asked = sum(memory.total_bytes for memory in memories)
-    sizes = [usable(memory) for memory in memories]
+    sizes = [memory.usable_bytes for memory in memories]
     of = f" of {size(sum(known for known in sizes if known is not None))}" if None not in sizes else ""
     where = "the host" if memories[0].name.startswith("host") else _names(memories)
     return f"{size(asked)}{of} on {where}"
-
-
-def usable(memory: MemoryShown) -> int | None:
-    """What others and the driver leave; None where nobody knows its size."""
-    if memory.capacity_bytes is None:
-        return None
-    return max(0, memory.capacity_bytes - memory.others_bytes - memory.reserve_bytes)
 
 
 def _names(memories: Sequence[MemoryShown]) -> str:

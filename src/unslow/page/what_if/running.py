@@ -4,9 +4,9 @@ What lies in memory, where its layers lie, and its own line, changed.
 """
 
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from functools import cache, partial
-from typing import NamedTuple
 
 import msgspec
 
@@ -21,6 +21,7 @@ from unslow.facts.runtime import Buffer
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known, MissingFactError, Unknown
 from unslow.look.system import System
+from unslow.page.speeds import range_of
 from unslow.page.what_if.gguf import GgufAnswers, Priced, PriceFactors, Speeds, Subject, asked_now, host_bar, knobs_of
 from unslow.page.what_if.memory_view import (
     AskedBytes,
@@ -62,55 +63,51 @@ from unslow.think.view import MemoryBar, WhatIf
 _UNTOLD = "nothing tells how many layers are on the GPU"
 
 
-class Placed(NamedTuple):
-    """So many layers, the output counted as one, and why so many."""
+def placed_unseen(case: Case, answers: GgufAnswers) -> tuple[int, str] | None:
+    """How many layers that nobody counted should be on GPUs, the output counted as one, and why so many.
 
-    layers: int
-    note: str
-
-
-def placed_unseen(case: Case, gpus: Sequence[Gpu], answers: GgufAnswers) -> Placed | None:
-    """Where layers should lie that nobody counted; None where they were counted, or where nothing came to lie."""
-    if not gpus or (isinstance(case.runtime.gpu_layers, Known) or isinstance(case.runtime.buffers, Known)):
-        return None
+    None where they were counted, or where nothing came to lie.
+    """
     runtime, everything = case.runtime, answers.subject.everything
+    if not answers.subject.gpus or isinstance(runtime.gpu_layers, Known) or isinstance(runtime.buffers, Known):
+        return None
     size, held = runtime.size_bytes.value_or(0), runtime.size_vram_bytes
     share = runtime.vram_share.value_or(held.value / size if size and isinstance(held, Known) else None)
     if share is not None:  # that the server itself says is in GPU memory, as Ollama does
         share = min(1.0, share)
         layers = round(share * everything)
-        return Placed(layers, f"the server says that {share:.0%} of the model is on the GPU: about {layers} layers")
+        return layers, f"the server says that {share:.0%} of the model is on the GPU: about {layers} layers"
     told = runtime.gpu_layers_set
     if isinstance(told, Known) and told.value >= 0:
-        return Placed(min(told.value, everything), f"{_UNTOLD}; it was told {told.value}")
+        return min(told.value, everything), f"{_UNTOLD}; it was told {told.value}"
     if case.runtime.state.value_or("loaded") == "failed":
         return None
-    return _by_bytes(case, gpus, answers) or (None if _is_known_otherwise(case) else _that_fit(case, gpus, answers))
+    return _by_bytes(case, answers) or (None if _is_known_otherwise(case) else _that_fit(case, answers))
 
 
-def _by_bytes(case: Case, gpus: Sequence[Gpu], answers: GgufAnswers) -> Placed | None:
+def _by_bytes(case: Case, answers: GgufAnswers) -> tuple[int, str] | None:
     """By what it holds; None where nobody tells that, or where bytes are no number of layers."""
-    counted = [own_bytes_on(case, gpu) for gpu in gpus]
+    counted = [own_bytes_on(case, gpu) for gpu in answers.subject.gpus]
     is_listed = own_is_counted(case) and any(counted)
     held = sum(size or 0.0 for size in counted) + own_lent_bytes(case) if is_listed else None
     if case.model.experts.value_or(0) > 1 or case.runtime.tensor_overrides.value_or([]):  # parts may lie apart
         note = f"{_UNTOLD}: what the driver counts as the server's is taken for whole ones"
         seen = held is not None and _is_known_otherwise(case)
-        return Placed(answers.subject.now.gpu_layers, note) if seen else None
+        return (answers.subject.now.gpu_layers, note) if seen else None
     if held is not None:
         layers = _layers_of(answers, held)
-        return Placed(layers, f"{_UNTOLD}; what the driver counts as the server's comes to {layers}")
-    unnamed = 0 if _is_known_otherwise(case) else sum(unnamed_bytes(case, gpus, answers.subject))
+        return layers, f"{_UNTOLD}; what the driver counts as the server's comes to {layers}"
+    unnamed = 0 if _is_known_otherwise(case) else sum(unnamed_bytes(case, answers.subject))
     if not unnamed:
         return None
     layers = _layers_of(answers, unnamed)
-    return Placed(layers, f"{_UNTOLD}; the memory in use that nobody is named for comes to {layers}")
+    return layers, f"{_UNTOLD}; the memory in use that nobody is named for comes to {layers}"
 
 
-def _that_fit(case: Case, gpus: Sequence[Gpu], answers: GgufAnswers) -> Placed:
+def _that_fit(case: Case, answers: GgufAnswers) -> tuple[int, str]:
     """As many as have room in what others leave; what has no name is taken for its own."""
-    subject, margin = answers.subject, margin_bytes(case) / len(gpus)
-    own = unnamed_bytes(case, gpus, subject)
+    subject, own = answers.subject, unnamed_bytes(case, answers.subject)
+    margin = margin_bytes(case) / len(subject.gpus)
     pairs = zip(subject.hardware.rooms, own, strict=True)
     rooms = tuple(room._replace(others_bytes=room.others_bytes - size) for room, size in pairs)
     free = GgufAnswers(subject.with_rooms(rooms))
@@ -120,15 +117,15 @@ def _that_fit(case: Case, gpus: Sequence[Gpu], answers: GgufAnswers) -> Placed:
         return all(shown.fits is not False and (shown.free_bytes or 0) >= margin for shown in laid.devices)
 
     layers = _most(subject.everything, fits)
-    return Placed(layers, f"{_UNTOLD}; {layers} would fit")
+    return layers, f"{_UNTOLD}; {layers} would fit"
 
 
-def with_its_own(case: Case, gpus: Sequence[Gpu], answers: GgufAnswers) -> Subject:
+def with_its_own(case: Case, answers: GgufAnswers) -> Subject:
     """The subject with what it holds itself not counted among others, where the driver does not name it.
 
     In a container, and with most drivers but NVIDIA's, nobody tells whose the memory is.
     """
-    subject, unnamed = answers.subject, unnamed_bytes(case, gpus, answers.subject)
+    subject, unnamed = answers.subject, unnamed_bytes(case, answers.subject)
     if not any(unnamed):
         return subject
     devices = answers.laid_out(subject.now).devices
@@ -141,10 +138,10 @@ def with_its_own(case: Case, gpus: Sequence[Gpu], answers: GgufAnswers) -> Subje
     return subject.with_rooms(rooms)
 
 
-def unnamed_bytes(case: Case, gpus: Sequence[Gpu], subject: Subject) -> list[int]:
+def unnamed_bytes(case: Case, subject: Subject) -> list[int]:
     """What is in use of each GPU and has no name, where something runs there that has none either; else nothing."""
     runs = case.runtime.state.value_or("loaded") != "failed" and runtime_sees_gpu(case) is not False
-    if not runs or any(given_back(case, gpus)) or any(room.unified for room in subject.hardware.rooms):
+    if not runs or any(given_back(case, subject.gpus)) or any(room.unified for room in subject.hardware.rooms):
         return [0] * len(subject.hardware.rooms)
     named = [sum(stranger.bytes or 0 for stranger in others) for others in subject.strangers]
     return [max(0, room.others_bytes - size) for room, size in zip(subject.hardware.rooms, named, strict=True)]
@@ -174,11 +171,7 @@ def _is_known_otherwise(case: Case) -> bool:
 
 def _most(everything: int, holds: Callable[[int], bool]) -> int:
     """The largest number of layers of which it holds, as of all that are fewer; 0 where it does of none."""
-    low, high = 0, everything
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if holds(middle) else (low, middle - 1)
-    return low
+    return bisect_left(range(1, everything + 1), x=True, key=lambda layers: not holds(layers))
 
 
 def line_of(case: Case, now: AskedSettings, asked: AskedSettings, settings: Settings) -> str:
@@ -208,15 +201,7 @@ _WHERE = "run unslow on the machine itself"
 _MOST_CONTEXT = 2**27  # More than any model was trained for; a log may claim anything
 
 
-class SeenSubject(NamedTuple):
-    """The subject, the GPUs of its rooms, and how its model is known."""
-
-    subject: Subject
-    gpus: tuple[Gpu, ...]
-    source: str
-
-
-def seen_subject(system: System | None, case: Case) -> SeenSubject | Unknown:
+def seen_subject(system: System | None, case: Case) -> Subject | Unknown:
     """The subject, or what is missing for it; `system` is the machine that it runs on, None where that is elsewhere."""
     found = seen_model(system, case)
     if isinstance(found, Unknown):
@@ -227,13 +212,14 @@ def seen_subject(system: System | None, case: Case) -> SeenSubject | Unknown:
         return Unknown("how much memory its GPUs have is not known", _WHERE)
     if not memory.rooms and memory.host_room is None:
         return Unknown("how much memory the machine has is not known", _WHERE)
-    source = "by its tensors, laid out as llama.cpp does"
-    if found.notes and "catalogue" in found.notes[-1]:
-        source = "by the catalogue's tensors of a model of its name or shape, laid out as llama.cpp does"
     try:
-        return SeenSubject(_subject(case, found, gpus, memory), gpus, source)
+        subject = _subject(case, found, gpus, memory)
     except UserError as error:  # numbers that no model has
         return Unknown(error.message, error.hint)
+    if found.notes and "catalogue" in found.notes[-1]:
+        source = "by the catalogue's tensors of a model of its name or shape, laid out as llama.cpp does"
+        return subject._replace(source=source)
+    return subject
 
 
 def _subject(case: Case, found: FoundModel, gpus: tuple[Gpu, ...], memory: Hardware) -> Subject:
@@ -255,11 +241,12 @@ def _subject(case: Case, found: FoundModel, gpus: tuple[Gpu, ...], memory: Hardw
         unified="kv_unified" in told and base.unified,
         rotates=rotates_of(case),
         notes=found.notes,
+        gpus=gpus,
     )
-    if placed := placed_unseen(case, gpus, GgufAnswers(subject)):
-        now = subject.now._replace(gpu_layers=placed.layers)
-        subject = subject._replace(now=now, notes=(placed.note, *subject.notes))
-    subject = with_its_own(case, gpus, GgufAnswers(subject))
+    if placed := placed_unseen(case, GgufAnswers(subject)):
+        layers, note = placed
+        subject = subject._replace(now=subject.now._replace(gpu_layers=layers), notes=(note, *subject.notes))
+    subject = with_its_own(case, GgufAnswers(subject))
     return subject._replace(command=partial(line_of, case, subject.now))
 
 
@@ -332,26 +319,18 @@ _MOST_SCALED = 4.0
 """A prediction that is so many times another is of something else than settings: then prices stay as they are."""
 
 
-class Now(NamedTuple):
-    """What is now, and how that is known."""
-
-    what: WhatIf
-    source: str = ""
-
-
-def now_of(case: Case, gpus: Sequence[Gpu], answers: GgufAnswers) -> Now:
-    """What is there, with the speed that the report expects of it."""
-    asked = answers.subject.now
-    laid, runs = answers.answer(asked), case.runtime.state.value_or("loaded") != "failed"
-    if not runs:
-        return Now(laid)
-    parts = reported_parts(case, len(gpus))
+def now_of(case: Case, answers: GgufAnswers) -> tuple[WhatIf, str]:
+    """What is there, with the speed that the report expects of it, and how that is known."""
+    subject = answers.subject
+    laid = answers.answer(subject.now)
+    if case.runtime.state.value_or("loaded") == "failed":
+        return laid, subject.source
+    parts = reported_parts(case, len(subject.gpus))
     if parts is None:
-        whole = answers.laid_out(asked)
-        return Now(_running(case, laid, answers, whole.devices, whole.host))
-    bars, devices, host = _as_reported(case, gpus, answers, parts)
-    reported = msgspec.structs.replace(laid, bars=bars)
-    return Now(_running(case, reported, answers, devices, host), REPORTED)
+        whole = answers.laid_out(subject.now)
+        return _running(case, laid, answers, whole.devices, whole.host), subject.source
+    bars, devices, host = _as_reported(case, subject, parts)
+    return _running(case, msgspec.structs.replace(laid, bars=bars), answers, devices, host), REPORTED
 
 
 def _running(
@@ -387,10 +366,7 @@ def _factors(expected: Range | None, price: float) -> Range | None:
 
 def expected_range(found: Prediction | Unknown) -> Range | None:
     """Tokens per second; None where nothing can be predicted."""
-    if isinstance(found, Unknown):
-        return None
-    low, mid, high = found.tokens_per_s
-    return Range(low=low, mid=mid, high=high)
+    return None if isinstance(found, Unknown) else range_of(found.tokens_per_s)
 
 
 def reported_parts(case: Case, gpus: int) -> list[Parts] | None:
@@ -419,14 +395,14 @@ def _parts(buffers: Sequence[Buffer]) -> Parts:
 
 
 def _as_reported(
-    case: Case, gpus: Sequence[Gpu], answers: GgufAnswers, parts: list[Parts]
+    case: Case, subject: Subject, parts: list[Parts]
 ) -> tuple[tuple[MemoryBar, ...], list[MemoryShown], MemoryShown]:
     """The bars, and what is asked of each device and of the host."""
-    subject, hardware = answers.subject, answers.subject.hardware
+    hardware = subject.hardware
     *own, of_host = parts
     shared = hardware.is_unified
     bars, devices = [], []
-    for n, (room, part, held) in enumerate(zip(hardware.rooms, own, given_back(case, gpus), strict=True)):
+    for n, (room, part, held) in enumerate(zip(hardware.rooms, own, given_back(case, subject.gpus), strict=True)):
         beside = max(0, int(held) - sum(part)) if sum(part) and room.context_bytes else 0
         both = Parts(*map(sum, zip(part, of_host, strict=True))) if shared and not n else part
         had, kept = _as_it_runs(room, part, beside)

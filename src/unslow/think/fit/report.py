@@ -54,6 +54,13 @@ class MemoryShown(Shown, frozen=True, kw_only=True):
     """What the driver keeps, and the runtime's own context."""
     margin_bytes: int = 0
 
+    @property
+    def usable_bytes(self) -> int | None:
+        """What others and the driver leave; None where nobody knows its size."""
+        if self.capacity_bytes is None:
+            return None
+        return max(0, self.capacity_bytes - self.others_bytes - self.reserve_bytes)
+
 
 class WayShown(Shown, frozen=True, kw_only=True):
     """Something that would fit, and how to ask for it."""

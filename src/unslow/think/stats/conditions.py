@@ -6,7 +6,10 @@ from collections.abc import Iterator, Sequence
 from operator import attrgetter
 from typing import Any, Literal, NamedTuple
 
+import msgspec
+
 from unslow.facts.bench import DECODE, Bench, Comparison
+from unslow.facts.bench import Change as Verdict
 from unslow.facts.machine import Facts, Machine
 from unslow.facts.run import Earlier, Run, Telemetry
 from unslow.facts.snapshot import Case
@@ -267,6 +270,22 @@ class Change(Facts, frozen=True, kw_only=True):
     kind: Kind
     worse: bool | None = None
     """Of a condition: whether it makes it slower, or faster; None where it only shows something, or can't be told."""
+
+
+class Compared(msgspec.Struct, frozen=True, kw_only=True):
+    """Two benchmarks side by side: is it slower, what changed, what to suspect."""
+
+    schema: str = "unslow.comparison/1"
+    before: Bench
+    comparison: Comparison
+    changes: tuple[Change, ...]
+    suspect: str
+    """One sentence; empty where there is nothing to explain."""
+
+    @property
+    def verdict(self) -> Verdict:
+        """Of the figures that matter most."""
+        return self.comparison.verdict
 
 
 def condition_change(fact: str, before: float, after: float) -> Change | None:
