@@ -176,6 +176,11 @@ Route = Callable[[Case], Found | Absent | Suspected | None]
 """One way to look at a cause: None where it has nothing to say, MissingFactError where it lacks a fact."""
 
 
+def check_by(*routes: Route) -> Callable[[Case], Found | Absent | Suspected]:
+    """The check of a cause that is looked at in several ways."""
+    return lambda case: first_to_decide(case, *routes)
+
+
 def first_to_decide(case: Case, *routes: Route) -> Found | Absent | Suspected:
     """The answer of the first way that decides; else the first suspicion; else what the first way lacks."""
     suspected, lacking = None, None

@@ -95,6 +95,11 @@ def _named(name: str, value: object) -> str:
             return f"{words}: {_worded(value)}"
 
 
+def cite_known(case: Case, *paths: str, reference: object = None) -> tuple[Evidence, ...]:
+    """Those of these facts that are known, as evidence."""
+    return tuple(cite(case, path, reference) for path in paths if isinstance(fact_at(case, path), Known))
+
+
 def cite_remarks(case: Case, remarks: Iterable[Remark]) -> tuple[Evidence, ...]:
     """What a person says they saw, as evidence, each once."""
     texts = {remark.text: remark for remark in remarks}
@@ -136,6 +141,12 @@ def gpu_state(case: Case) -> str:
 def own_speed(case: Case) -> str:
     """The command that makes the runtime tell its own speed."""
     return spelled_out("{own_speed}", case)
+
+
+def ask_gpu_state(case: Case, *paths: str) -> None:
+    """What the driver shows of a GPU while it generates must be known."""
+    for path in paths:
+        ask_for(case, path, gpu_state(case))
 
 
 def must_be_slow(case: Case) -> bool:

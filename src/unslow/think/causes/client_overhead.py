@@ -34,7 +34,7 @@ from unslow.facts.snapshot import Case
 from unslow.think.case.narrative import experiment_on, gain_of, is_clear, remarks_on, times_as_fast
 from unslow.think.case.prediction import SLOWEST
 from unslow.think.case.waits import NOTICED_S, completions_of, held_back_s, held_up_s, is_held_back
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, check_by
 from unslow.think.causes._facts import ask_for, cite, cite_comparison, cite_remarks, need, own_speed
 from unslow.think.report import Cost, Evidence
 
@@ -49,11 +49,6 @@ _STREAMED = "a proxy that passes streams on at once (nginx `proxy_buffering off`
 CURL = "{short_request}"
 _DIFFERENT = re.compile(r"(?i)\d ?m?s\b|second|slow|fast|delay|instant|instead|fix|solv|quick|wait|hang|lag|refused")
 _SECONDS = re.compile(r"(?<![\w.:])(\d{1,4}(?:\.\d{1,3})?) ?s(?:ec(?:ond)?s?)?\b")
-
-
-def check(case: Case) -> Found | Absent | Suspected:
-    """Hold the client's timings against the server's; else look for a trial, and for the known delay of a name."""
-    return first_to_decide(case, _by_routes, _by_holding_back, _by_speeds, _by_delay, _by_name, _by_trial, _by_words)
 
 
 def _by_routes(case: Case) -> Found | None:
@@ -192,6 +187,6 @@ CAUSE = Cause(
     needs=(
         ("run.routes", "run.client_decode_tokens_per_s", "run.completions", "account.remarks", "account.comparisons"),
     ),
-    check=check,
+    check=check_by(_by_routes, _by_holding_back, _by_speeds, _by_delay, _by_name, _by_trial, _by_words),
     ask=CURL,
 )

@@ -45,7 +45,7 @@ from unslow.think.case.overrides import layers_without_experts, overrides_of, se
 from unslow.think.case.placement import Split, cpu_computes, read_placement, seen_split
 from unslow.think.case.vram import available_vram_bytes, buffers_of
 from unslow.think.case.work import Cure
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, check_by
 from unslow.think.causes._facts import cite, cite_comparison, cite_remarks, free_before_load, if_known, need
 from unslow.think.physics.placement import COMPUTE_BUFFER_BYTES, Shape
 
@@ -56,11 +56,6 @@ _ALL_ON_CPU = {
 }
 """How the CPU comes to compute whole layers, by the fact that is then 0."""
 FEWEST_BITS = 4.0  # Of a weight, where only the number of parameters is known: a usual quant is hardly smaller
-
-
-def check(case: Case) -> Found | Absent | Suspected:
-    """Hold the layers whose experts were sent away against those that lack room."""
-    return first_to_decide(case, _by_setting, _by_buffers, _by_place, _by_size, _by_words)
 
 
 def _by_buffers(case: Case) -> Found | None:
@@ -117,6 +112,7 @@ def _surely_fits(case: Case) -> bool:
 
 
 def _by_setting(case: Case) -> Found | Absent | None:
+    """The layers whose experts were sent away, against those that lack room."""
     need(case, "runtime.tensor_overrides")
     sent = sent_away(case)
     if sent.others and not sent.experts and not seen_split(case):
@@ -241,7 +237,7 @@ CAUSE = Cause(
             "account.remarks",
         ),
     ),
-    check=check,
+    check=check_by(_by_setting, _by_buffers, _by_place, _by_size, _by_words),
     on_gpu=True,
     ggml_only=True,
     gpu_only=True,

@@ -36,7 +36,7 @@ from unslow.think.case.placement import computes_all_on_gpus, gpus_computing
 from unslow.think.case.slowness import predict_among_others, rate_among_others
 from unslow.think.case.vram import gpu_places, gpus_of, gpus_used, other_gpu_processes, own_is_known
 from unslow.think.case.work import Cure
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, check_by
 from unslow.think.causes._facts import ask_for, cite, cite_comparison, must_be_slow
 from unslow.think.report import Evidence
 from unslow.think.speed.chips import has_links
@@ -45,11 +45,6 @@ USABLE = 0.93  # Of a GPU's memory: the rest is the driver's and the display's
 SHOW = "{try_one_gpu}"
 ONE = Cure(one_gpu=True)
 _OTHERWISE = "these GPUs should be faster together than one of them: something else slows them down"
-
-
-def check(case: Case) -> Found | Absent | Suspected:
-    """Look for a trial on one GPU, then for a split of what one GPU would hold."""
-    return first_to_decide(case, _by_trial, _by_size)
 
 
 def _by_trial(case: Case) -> Found | Absent | Suspected | None:
@@ -139,7 +134,7 @@ CAUSE = Cause(
     title="The model fits on one GPU",
     phase="decode",
     needs=(("machine.gpus", "account.comparisons"),),
-    check=check,
+    check=check_by(_by_trial, _by_size),
     on_gpu=True,
     explains=("multi_gpu_link_bound", "uneven_split"),
     gpu_only=True,

@@ -35,7 +35,7 @@ from unslow.think.case.demand import can_shrink_cache
 from unslow.think.case.narrative import experiment_on, remarks_on, told_ratio
 from unslow.think.case.runtime import runs_ggml, runs_paged
 from unslow.think.case.vram import buffers_of, gpus_used, runtime_sees_gpu
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, check_by
 from unslow.think.causes._evidence import BEYOND, Fall, fall_with_depth
 from unslow.think.causes._facts import cite, cite_comparison, cite_remarks
 from unslow.think.causes._memory_remedies import HALF_CACHE
@@ -44,11 +44,6 @@ from unslow.think.report import Evidence
 CLIFF = 2.5
 """A gentle slope stays below this: at 32,000 tokens of an 8B model the cache is about as large as the weights."""
 FULL_BYTES = 600 * MIB  # Free memory of a GPU that is full: what drivers and allocators leave
-
-
-def check(case: Case) -> Found | Absent | Suspected:
-    """Hold the fall of the speed with depth against what reading a longer cache costs."""
-    return first_to_decide(case, _by_depths, _by_room, _by_fall)
 
 
 def _by_depths(case: Case) -> Found | Absent | Suspected:
@@ -125,7 +120,7 @@ CAUSE = Cause(
     title="The KV cache outgrows the GPU's memory",
     phase="decode",
     needs=(("run.depths", "runtime.name", "account.comparisons"),),
-    check=check,
+    check=check_by(_by_depths, _by_room, _by_fall),
     on_gpu=True,
     explains=("driver_spills_to_shared_memory",),
     gpu_only=True,

@@ -55,7 +55,7 @@ from unslow.think.case.prediction import Prediction, measured_rate, predict
 from unslow.think.case.slowness import shortfall
 from unslow.think.case.vram import gpus_of
 from unslow.think.case.work import Cure
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, check_by
 from unslow.think.causes._facts import ask_for, cite, cite_comparison
 from unslow.think.report import Evidence
 
@@ -64,11 +64,6 @@ BY_LAYERS = Cure(by_layers=True)
 _WIDER = "more lanes for each card, slots of one processor, or GPUs with NVLink; or fewer GPUs and a smaller quant"
 _MODES = re.compile(r"\b(?:row|tensor|graph)\b")
 _SPLITS = re.compile(r"\b(row|layer|tensor|none)s?\b\W{1,3}\d")
-
-
-def check(case: Case) -> Found | Absent | Suspected:
-    """Look for a trial, for a default that changed, for a split over slow links, and for what somebody saw."""
-    return first_to_decide(case, _by_trial, _by_change, _by_split, _by_words)
 
 
 def _by_trial(case: Case) -> Found | Absent | Suspected | None:
@@ -173,7 +168,7 @@ CAUSE = Cause(
     title="The split over several GPUs costs more than it gains",
     phase="decode",
     needs=(("machine.gpus", "account.comparisons", "account.remarks"),),
-    check=check,
+    check=check_by(_by_trial, _by_change, _by_split, _by_words),
     on_gpu=True,
     explains=("runtime_version_regressed",),
     gpu_only=True,

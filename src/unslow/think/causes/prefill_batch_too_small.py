@@ -44,7 +44,7 @@ from unslow.think.case.overrides import sent_away
 from unslow.think.case.placement import cpu_computes
 from unslow.think.case.prediction import predict_prefill
 from unslow.think.case.work import Cure, prompt_speed
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, check_by
 from unslow.think.causes._facts import ask_for, cite, cite_comparison, cite_remarks
 from unslow.think.report import Cost, Evidence
 
@@ -58,11 +58,6 @@ NEAR = 0.3  # Of what physics gives for this micro-batch: what is slower than th
 _CURE = Cure(ubatch=ENOUGH)
 _UNSET = "no larger micro-batch is set for experts whose weights are copied"
 SHOW = "{try_ubatch}"
-
-
-def check(case: Case) -> Found | Absent | Suspected:
-    """Look for a trial, then for a small micro-batch and prompts that are bound by its reads."""
-    return first_to_decide(case, _by_trial, _by_experts, _by_size)
 
 
 def _by_trial(case: Case) -> Found | Absent | Suspected | None:
@@ -166,7 +161,7 @@ CAUSE = Cause(
     needs=(
         ("runtime.ubatch", "runtime.batch", "runtime.max_batched_tokens", "account.comparisons", "account.remarks"),
     ),
-    check=check,
+    check=check_by(_by_trial, _by_experts, _by_size),
     explains=("prefill_pcie_bound",),
     ask=SHOW,
 )

@@ -47,7 +47,7 @@ from unslow.think.case.narrative import (
     times_as_fast,
 )
 from unslow.think.case.work import prompt_speed
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, check_by
 from unslow.think.causes._facts import ask_for, cite, cite_comparison, cite_remarks
 from unslow.think.report import Cost, Evidence
 
@@ -61,11 +61,6 @@ LONG_PROMPT, ALIKE = 256, 0.25
 """Turns of one conversation are about as long as the one before, texts of all kinds are not."""
 IN_A_ROW = 3  # Prompts of one length: two may be alike by chance
 SHOW = "`unslow` while the server is idle; or {turns}"
-
-
-def check(case: Case) -> Found | Absent | Suspected:
-    """Look for what the log counts, for a trial, for a cache that is off, and for what somebody saw."""
-    return first_to_decide(case, _by_turns, _by_traffic, _by_trial, _by_words, _by_setting, _by_count)
 
 
 def _by_turns(case: Case) -> Found | Absent | None:
@@ -197,6 +192,6 @@ CAUSE = Cause(
             "account.comparisons",
         ),
     ),
-    check=check,
+    check=check_by(_by_turns, _by_traffic, _by_trial, _by_words, _by_setting, _by_count),
     ask=SHOW,
 )

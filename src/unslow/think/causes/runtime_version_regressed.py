@@ -41,7 +41,7 @@ from unslow.think.case.narrative import (
 )
 from unslow.think.case.runtime import is_older
 from unslow.think.case.slowness import shortfall
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, check_by
 from unslow.think.causes._facts import cite, cite_comparison, cite_remarks
 from unslow.think.report import Evidence
 
@@ -62,11 +62,6 @@ _WENT_BACK = re.compile(r"(?i)downgrad|roll\w{0,8} ?back|revert|\bback\b|bisect|
 USUAL_LOSS = 2.5  # Slower code rarely costs more; what does is more often a GPU that an update no longer uses
 _VERSIONS = ("version_since", "version_before")
 _ALONE = "put the rest back as it was, and run `unslow bench --compare` with both versions"
-
-
-def check(case: Case) -> Found | Absent | Suspected:
-    """Look for a version boundary, and for a loss that was measured across it."""
-    return first_to_decide(case, _by_history, _by_boundary, _by_speed)
 
 
 def _by_history(case: Case) -> Found | Absent | Suspected | None:
@@ -164,7 +159,7 @@ CAUSE = Cause(
             "run.decode_tokens_per_s",
         ),
     ),
-    check=check,
+    check=check_by(_by_history, _by_boundary, _by_speed),
     last_resort=True,
     ask="{try_version}",
 )

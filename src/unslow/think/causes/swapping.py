@@ -36,7 +36,7 @@ from unslow.think.case.slowness import generates_slowly
 from unslow.think.case.work import Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
 from unslow.think.causes._evidence import cite_watched, host_at_work
-from unslow.think.causes._facts import cite, cite_remarks
+from unslow.think.causes._facts import cite, cite_known, cite_remarks
 from unslow.think.report import Evidence
 
 PRESSED = 0.10  # Share of the time in which something waited for memory: a healthy system shows next to none
@@ -95,8 +95,7 @@ def _by_watching(case: Case) -> Found | Absent | None:
 
 def _limit(case: Case) -> tuple[Evidence, ...]:
     """What its control group may use: beyond that it swaps, however much the machine has."""
-    known = isinstance(case.runtime.memory_limit_bytes, Known)
-    return (cite(case, "runtime.memory_limit_bytes", "its control group may use so much"),) if known else ()
+    return cite_known(case, "runtime.memory_limit_bytes", reference="its control group may use so much")
 
 
 def _by_counters(case: Case) -> Found | Absent | Suspected | None:

@@ -38,9 +38,9 @@ from unslow.think.case.narrative import amount_bytes, names_phase, remarks_on
 from unslow.think.case.prediction import measured_rate
 from unslow.think.case.vram import gpus_of, runtime_sees_gpu
 from unslow.think.case.work import Cure
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, fact_at, first_to_decide
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
 from unslow.think.causes._evidence import cite_watched, host_at_work
-from unslow.think.causes._facts import cite, cite_remarks
+from unslow.think.causes._facts import cite, cite_known, cite_remarks
 from unslow.think.report import Evidence
 
 LEAST_READ, LEAST_READ_BYTES = 0.01, 4 * MIB
@@ -112,10 +112,8 @@ def _within_limit(case: Case, found: Found) -> Found:
 
 def _cited_limit(case: Case) -> tuple[Evidence, ...]:
     """What its control group may use, the page cache of the model among it; nothing where there is no limit."""
-    for path in ("runtime.memory_limit_bytes", "machine.memory.limit_bytes"):
-        if isinstance(fact_at(case, path), Known):
-            return (cite(case, path, "its control group may use so much"),)
-    return ()
+    paths = ("runtime.memory_limit_bytes", "machine.memory.limit_bytes")
+    return cite_known(case, *paths, reference="its control group may use so much")[:1]
 
 
 def _by_size(case: Case) -> Found | Absent | None:
