@@ -60,15 +60,14 @@ def _by_routes(case: Case) -> Found | None:
     name, number = took.get("localhost"), min((s for host, s in took.items() if host in _NUMBERS), default=None)
     if name is not None and number is not None and name - number >= NAME_DELAY_S:
         words = f"`localhost` answers after {name:.2f} s and its number after {number:.3f} s"
-        cited = cite(case, "run.routes", words=words)
-        found = _found(f"{words}: every connection by the name waits", (cited,), _BY_NUMBER, None)
-        return found._replace(lost=Cost(seconds=name - number, per="request"))
+        because, shown = f"{words}: every connection by the name waits", (cite(case, "run.routes", words=words),)
+        return _found(because, shown, _BY_NUMBER, lost_s=name - number)
     if number is None or number < DELAY_S:
         return None
     words = f"the shortest question, for which nothing is computed, is answered after {number:.1f} s"
     because = f"{words}: something between here and the server holds it back"
-    found = _found(because, (cite(case, "run.routes", words=words),), DIRECTLY, None)
-    return found._replace(lost=Cost(seconds=max(number, _delay(case)), per="request"))
+    shown = (cite(case, "run.routes", words=words),)
+    return _found(because, shown, DIRECTLY, lost_s=max(number, _delay(case)))
 
 
 def _by_holding_back(case: Case) -> Found | None:
@@ -78,15 +77,14 @@ def _by_holding_back(case: Case) -> Found | None:
         return None
     if all(is_held_back(c) for c in runs):
         began = statistics.median(c.prefill_s for c in runs)
-        words = f"the server begins its answer after {began:.1f} s, and nothing of it comes through until it is whole, "
-        words += f"{late:.1f} s later"
+        begins = f"the server begins its answer after {began:.1f} s"
+        words = f"{begins}, and nothing of it comes through until it is whole, {late:.1f} s later"
     else:
         whole = statistics.median(c.client_total_s or c.decode_s for c in runs)
-        words = (
-            f"the answer comes in bursts: for {late:.1f} of {whole:.1f} s nothing came, and then many tokens at once"
-        )
+        bursts = f"for {late:.1f} of {whole:.1f} s nothing came, and then many tokens at once"
+        words = f"the answer comes in bursts: {bursts}"
     evidence = (cite(case, "run.completions", f"{late:.1f} s in which nothing came while the server generated"),)
-    return _found(words, evidence, _STREAMED, None)._replace(lost=Cost(seconds=held_up_s(case), per="request"))
+    return _found(words, evidence, _STREAMED, lost_s=held_up_s(case))
 
 
 def _by_speeds(case: Case) -> Found | Absent | None:
@@ -103,9 +101,8 @@ def _by_speeds(case: Case) -> Found | Absent | None:
         return Absent(f"the client sees {client:.3g} of {server:.3g} tokens per second")
     evidence = (cite(case, "run.client_decode_tokens_per_s", f"{server:.3g} by the server"),)
     words = f"the server generates {server:.3g} tokens per second, and the client shows {client:.3g}"
-    gain = server / max(client, SLOWEST)
-    found = _found(words, evidence, "a client, or a proxy, that passes tokens on at once", gain)
-    return found._replace(lost=Cost(seconds=lost_s, per="request") if lost_s > 0 else None)
+    instead, gain = "a client, or a proxy, that passes tokens on at once", server / max(client, SLOWEST)
+    return _found(words, evidence, instead, gain, lost_s if lost_s > 0 else None)
 
 
 def _by_delay(case: Case) -> Found | None:
@@ -114,8 +111,7 @@ def _by_delay(case: Case) -> Found | None:
         return None
     words = f"every request waits {delay:.1f} s before the server hears of it"
     evidence = (cite(case, "run.completions", f"{delay:.1f} s beyond the server's own time"),)
-    found = _found(words, evidence, f"{_BY_NUMBER}, and one connection for all requests", None)
-    return found._replace(lost=Cost(seconds=delay, per="request"))
+    return _found(words, evidence, f"{_BY_NUMBER}, and one connection for all requests", lost_s=delay)
 
 
 def _delay(case: Case) -> float:
@@ -134,17 +130,17 @@ def _by_name(case: Case) -> Found | None:
     both = [r for r in name if "127.0.0.1" in r.text and _DIFFERENT.search(r.text)]
     if both:  # one name against the other is a trial
         words = f"`localhost` is tried over IPv6 first: {both[0].text}"
-        return _found(words, cite_remarks(case, both), _BY_NUMBER, None)
+        return _found(words, cite_remarks(case, both), _BY_NUMBER)
     # How long a request takes by the name and by the number, each in a line of its own
     by_name = next((r for r in name if _SECONDS.search(r.text)), None)
     by_number = next((r for r in said if "127.0.0.1" in r.text and _SECONDS.search(r.text)), None)
     if by_name and by_number and _seconds(by_name.text) >= 2 * _seconds(by_number.text):
         words = f"`localhost` is tried over IPv6 first: {by_name.text}, and {by_number.text}"
-        return _found(words, cite_remarks(case, [by_name, by_number]), _BY_NUMBER, None)
+        return _found(words, cite_remarks(case, [by_name, by_number]), _BY_NUMBER)
     if not pause or not (name or url):
         return None
     words = f"the client asks for `localhost`, which is tried over IPv6 first: {pause[0].text}"
-    return _found(words, cite_remarks(case, [*pause[:1], *name[:1]]), _BY_NUMBER, None)
+    return _found(words, cite_remarks(case, [*pause[:1], *name[:1]]), _BY_NUMBER)
 
 
 def _seconds(text: str) -> float:
@@ -164,21 +160,21 @@ def _by_words(case: Case) -> Found | Suspected | None:
     """A server that is fast by itself decides; a client that was updated is only a coincidence in time."""
     fast, client = remarks_on(case, Topic.SERVER_FAST), remarks_on(case, Topic.CLIENT)
     if fast:
-        return _found(f"the server by itself is fast: {fast[0].text}", cite_remarks(case, fast), "another client", None)
+        return _found(f"the server by itself is fast: {fast[0].text}", cite_remarks(case, fast), "another client")
     extra = remarks_on(case, Topic.EXTRA_REQUESTS)
     if extra:
         words = f"the client sends requests of its own: {extra[0].text}"
-        return _found(words, cite_remarks(case, extra[:1]), "switch off its title and suggestion requests", None)
-    mixed = next((c for c in case.account.comparisons.value_or(()) if Topic.CLIENT in c.differs), None)
-    if not client and not mixed:
-        return None
-    return Suspected(
-        client[0].text if client else (mixed.text if mixed else ""), "the server's own speed", own_speed(case)
-    )
+        return _found(words, cite_remarks(case, extra[:1]), "switch off its title and suggestion requests")
+    mixed = [c for c in case.account.comparisons.value_or(()) if Topic.CLIENT in c.differs]
+    hint = next((told.text for told in (*client, *mixed)), None)
+    return None if hint is None else Suspected(hint, "the server's own speed", own_speed(case))
 
 
-def _found(because: str, evidence: tuple[Evidence, ...], what: str, speedup: float | None) -> Found:
-    return Found(because, evidence, remedies=(Remedy(Knob.CLIENT.to(None, what)),), speedup=speedup)
+def _found(
+    because: str, evidence: tuple[Evidence, ...], what: str, speedup: float | None = None, lost_s: float | None = None
+) -> Found:
+    lost = None if lost_s is None else Cost(seconds=lost_s, per="request")
+    return Found(because, evidence, remedies=(Remedy(Knob.CLIENT.to(None, what)),), speedup=speedup, lost=lost)
 
 
 CAUSE = Cause(
