@@ -90,25 +90,22 @@ def _by_words(case: Case) -> Found | Suspected | None:
         return None
     room, held = remarks_on(case, Topic.VRAM_FREE), remarks_on(case, Topic.GPU_UNUSED, Topic.GPU_IDLE)
     tried = experiment_on(case, Topic.EXPERTS)
-    if not room and not held and tried is None and not _surely_fits(case):
+    # All of the model fits on the GPU, whatever else a desktop holds there
+    weights, vram = case.model.weights_bytes.value_or(0), vram_total_bytes(case) or 0.0
+    fits = bool(weights) and weights + COMPUTE_BUFFER_BYTES < SURELY_FREE * vram
+    if not room and not held and tried is None and not fits:
         return Suspected(said[0].text, "machine.gpus.0.vram_free_bytes", CAUSE.ask)
     shown = (
         *cite_remarks(case, (*said[:1], *room[:1], *held[:1])),
         *((cite_comparison(case, tried),) if tried else ()),
     )
-    why = "the GPU has room for more of them" if room or _surely_fits(case) else "the GPU waits for the CPU"
+    why = "the GPU has room for more of them" if room or fits else "the GPU waits for the CPU"
     return Found(
         because=f"experts are computed by the CPU, and {why}: {said[0].text}",
         evidence=shown,
         remedies=(Remedy(Knob.EXPERTS_ON_CPU.to(None, "only as many on the CPU as lack room on the GPU")),),
         explains=("weights_spill_to_ram", "gpu_layers_set_too_low", "model_outside_envelope", "gpu_backend_not_loaded"),
     )
-
-
-def _surely_fits(case: Case) -> bool:
-    """Whether all of the model fits on the GPU, whatever else a desktop holds there."""
-    weights, vram = case.model.weights_bytes.value_or(0), vram_total_bytes(case)
-    return bool(weights and vram) and weights + COMPUTE_BUFFER_BYTES < SURELY_FREE * (vram or 0.0)
 
 
 def _by_setting(case: Case) -> Found | Absent | None:

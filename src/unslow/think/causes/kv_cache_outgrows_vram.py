@@ -36,7 +36,7 @@ from unslow.think.case.narrative import experiment_on, remarks_on, told_ratio
 from unslow.think.case.runtime import runs_ggml, runs_paged
 from unslow.think.case.vram import buffers_of, gpus_used, runtime_sees_gpu
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, check_by
-from unslow.think.causes._evidence import BEYOND, Fall, fall_with_depth
+from unslow.think.causes._evidence import BEYOND, fall_with_depth
 from unslow.think.causes._facts import cite, cite_comparison, cite_remarks
 from unslow.think.causes._memory_remedies import HALF_CACHE
 from unslow.think.report import Evidence
@@ -53,13 +53,14 @@ def _by_depths(case: Case) -> Found | Absent | Suspected:
         return Absent(f"the ordinary cost of a longer cache: {fall.words}")
     if buffers_of(case, "kv", on_gpu=False):
         return Absent("the runtime itself keeps the cache in the host's memory, which is another cause")
-    full = _full(case)
+    slower = f"{fall.measured:.1f} times slower, where a longer cache alone costs {fall.expected:.1f} times"
+    words, full = f"{fall.words}: {slower}", _full(case)
     if full:
         tried = cite(case, "run.depths", f"{fall.expected:.1f} times slower by physics", fall.words)
-        return _found(case, _in_words(fall), (tried, *full), fall.beyond)
+        return _found(case, words, (tried, *full), fall.beyond)
     if _free_known(case):
         return Absent(f"it falls {fall.beyond:.1f} times too far with depth, but the GPU's memory has room")
-    return Suspected(_in_words(fall), "machine.gpus.0.vram_free_bytes", CAUSE.ask)
+    return Suspected(words, "machine.gpus.0.vram_free_bytes", CAUSE.ask)
 
 
 def _by_room(case: Case) -> Absent | None:
@@ -75,10 +76,6 @@ def _by_room(case: Case) -> Absent | None:
 def _free_known(case: Case) -> bool:
     gpus = gpus_used(case)
     return bool(gpus) and all(isinstance(g.vram_free_bytes, Known) for g in gpus)
-
-
-def _in_words(fall: Fall) -> str:
-    return f"{fall.words}: {fall.measured:.1f} times slower, where a longer cache alone costs {fall.expected:.1f} times"
 
 
 def _by_fall(case: Case) -> Found | Absent | Suspected | None:

@@ -64,8 +64,11 @@ def check(case: Case) -> Found | Absent:
     cores = cores_of(case)
     if threads <= cores:
         return Absent(f"{threads} threads, {cores:g} cores")
-    if threads <= _cpus(case) and not tried:
-        return Absent(f"{threads} threads on {cores:g} cores that run {_cpus(case):g} at once")
+    # Threads that can run at once; where only cores were counted, as many as cores ever run
+    known = any(isinstance(f, Known) for f in (cpu.logical_cpus, cpu.threads_per_core)) or bool(limits_of(case))
+    cpus = cpus_of(case) * (1 if known else MOST_PER_CORE)
+    if threads <= cpus and not tried:
+        return Absent(f"{threads} threads on {cores:g} cores that run {cpus:g} at once")
     words = f"{threads} threads share {cores:g} cores and wait for each other after every operation"
     shown = (cite(case, fact, f"{cores:g} cores"),) if fact == "runtime.threads" else ()
     return _found(words, (*shown, cite(case, "machine.cpu.physical_cores")), max(1, int(cores)), case, tried)
@@ -80,13 +83,6 @@ def _found(because: str, evidence: tuple[Evidence, ...], best: int, case: Case, 
         remedies=(Remedy(Knob.THREADS.to(best, "one thread for each core"), cure),),
         speedup=gain_of(tried.speeds) if tried else None,
     )
-
-
-def _cpus(case: Case) -> float:
-    """Threads that can run at once; where only cores were counted, as many as cores ever run."""
-    cpu = case.machine.cpu
-    told = any(isinstance(f, Known) for f in (cpu.logical_cpus, cpu.threads_per_core)) or bool(limits_of(case))
-    return cpus_of(case) * (1 if told else MOST_PER_CORE)
 
 
 CAUSE = Cause(
