@@ -21,6 +21,8 @@ from unslow.think.case.runtime import runs_ggml
 from unslow.think.case.work import Cure
 from unslow.think.report import Cost, Evidence
 
+Citations = tuple[Evidence, ...]
+"""The facts that show something, as they are shown themselves."""
 Phase = Literal["client", "queue", "load", "prefill", "decode"]
 
 
@@ -41,7 +43,7 @@ class Found(NamedTuple):
     """
 
     because: str
-    evidence: tuple[Evidence, ...]
+    evidence: Citations
     cure: Cure | None = None
     remedies: tuple[Remedy, ...] = ()
     explains: tuple[str, ...] | None = None

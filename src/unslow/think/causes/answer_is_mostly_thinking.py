@@ -36,9 +36,9 @@ from unslow.think.case.narrative import (
     times_as_fast,
 )
 from unslow.think.case.prediction import measured_rate
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, check_by
+from unslow.think.causes._cause import Absent, Cause, Citations, Found, Remedy, Suspected, check_by
 from unslow.think.causes._facts import ask_for, cite, cite_comparison, cite_remarks
-from unslow.think.report import Cost, Evidence
+from unslow.think.report import Cost
 
 MOSTLY = 3.0  # Times the answer: with less thinking than this, most of what was waited for could be read
 LONG = 200  # Tokens of thinking that one hardly notices
@@ -79,7 +79,7 @@ def _by_words(case: Case) -> Found | Suspected | None:
     return _found(f"the model thinks before it answers: {said[0].text}", cite_remarks(case, said[:1]), None)
 
 
-def _found(because: str, evidence: tuple[Evidence, ...], speedup: float | None) -> Found:
+def _found(because: str, evidence: Citations, speedup: float | None) -> Found:
     change = Knob.THINKING.to(None, "less reasoning effort, or a model that does not reason")
     remedies = (Remedy(change, None, "worse on hard questions"),)
     # it is generated like any answer: the time on the way to the server, by which its phase is measured, is another

@@ -34,9 +34,9 @@ from unslow.facts.snapshot import Case
 from unslow.think.case.narrative import experiment_on, gain_of, is_clear, remarks_on, times_as_fast
 from unslow.think.case.prediction import SLOWEST
 from unslow.think.case.waits import NOTICED_S, completions_of, held_back_s, held_up_s, is_held_back
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, check_by
+from unslow.think.causes._cause import Absent, Cause, Citations, Found, Remedy, Suspected, check_by
 from unslow.think.causes._facts import ask_for, cite, cite_comparison, cite_remarks, need, own_speed
-from unslow.think.report import Cost, Evidence
+from unslow.think.report import Cost
 
 LOST = 0.7  # Of the server's speed: a client that shows less loses it itself
 NEARLY_ALL = 0.87  # Of the server's speed: what shows less, and loses a time that is noticed, loses it too
@@ -171,7 +171,7 @@ def _by_words(case: Case) -> Found | Suspected | None:
 
 
 def _found(
-    because: str, evidence: tuple[Evidence, ...], what: str, speedup: float | None = None, lost_s: float | None = None
+    because: str, evidence: Citations, what: str, speedup: float | None = None, lost_s: float | None = None
 ) -> Found:
     lost = None if lost_s is None else Cost(seconds=lost_s, per="request")
     return Found(because, evidence, remedies=(Remedy(Knob.CLIENT.to(None, what)),), speedup=speedup, lost=lost)

@@ -35,11 +35,10 @@ from unslow.think.case.demand import can_shrink_cache
 from unslow.think.case.narrative import experiment_on, remarks_on, told_ratio
 from unslow.think.case.runtime import runs_ggml, runs_paged
 from unslow.think.case.vram import buffers_of, gpus_used, runtime_sees_gpu
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, check_by
+from unslow.think.causes._cause import Absent, Cause, Citations, Found, Remedy, Suspected, check_by
 from unslow.think.causes._evidence import BEYOND, fall_with_depth
 from unslow.think.causes._facts import cite, cite_comparison, cite_remarks
 from unslow.think.causes._memory_remedies import HALF_CACHE
-from unslow.think.report import Evidence
 
 CLIFF = 2.5
 """A gentle slope stays below this: at 32,000 tokens of an 8B model the cache is about as large as the weights."""
@@ -93,7 +92,7 @@ def _by_fall(case: Case) -> Found | Absent | Suspected | None:
     return _found(case, because, (cite_comparison(case, fall), *full), told_ratio(fall))
 
 
-def _found(case: Case, because: str, evidence: tuple[Evidence, ...], speedup: float) -> Found:
+def _found(case: Case, because: str, evidence: Citations, speedup: float) -> Found:
     return Found(
         because=because,
         evidence=evidence,
@@ -105,7 +104,7 @@ def _found(case: Case, because: str, evidence: tuple[Evidence, ...], speedup: fl
     )
 
 
-def _full(case: Case) -> tuple[Evidence, ...]:
+def _full(case: Case) -> Citations:
     """What shows that the GPU's memory is used up."""
     for place, gpu in enumerate(case.machine.gpus.value_or(())):
         if gpu in gpus_used(case) and isinstance(gpu.vram_free_bytes, Known) and gpu.vram_free_bytes.value < FULL_BYTES:

@@ -34,11 +34,10 @@ from unslow.think.case.narrative import blames, remarks_on
 from unslow.think.case.runtime import runs_paged
 from unslow.think.case.vram import gpus_used
 from unslow.think.case.waits import SOMEBODY
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, check_by
+from unslow.think.causes._cause import Absent, Cause, Citations, Found, Remedy, Suspected, check_by
 from unslow.think.causes._evidence import cite_traffic, counts_waiting, waited
 from unslow.think.causes._facts import ask_for, cite, cite_remarks
 from unslow.think.physics.chip import HALF
-from unslow.think.report import Evidence
 from unslow.think.speed.load import type_class
 
 FULL = 0.9  # Of the cache: the next request no longer finds its blocks
@@ -135,7 +134,7 @@ def _were(count: int) -> str:
     return "was" if count == 1 else "were"
 
 
-def _found(case: Case, because: str, evidence: tuple[Evidence, ...]) -> Found:
+def _found(case: Case, because: str, evidence: Citations) -> Found:
     remedies = []
     blocks, tokens = case.runtime.kv_blocks_set.value_or(0), case.runtime.kv_capacity_tokens.value_or(0)
     if blocks:

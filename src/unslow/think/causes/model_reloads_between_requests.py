@@ -39,10 +39,10 @@ from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
 from unslow.think.case.narrative import names_phase, remarks_on
 from unslow.think.case.runtime import EACH, Reloading, keep_alive_s, load_time_s, own_loads, reloading
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, check_by
+from unslow.think.causes._cause import Absent, Cause, Citations, Found, Remedy, Suspected, check_by
 from unslow.think.causes._evidence import cite_traffic, started_without
 from unslow.think.causes._facts import ask_for, cite, cite_remarks
-from unslow.think.report import Cost, Evidence
+from unslow.think.report import Cost
 
 SEVERAL = 2  # Loads: the first is everybody's
 NOTICED_S = 1.0  # A load that takes less is hardly noticed
@@ -171,7 +171,7 @@ def _by_words(case: Case) -> Found | Suspected | None:
     return _found(f"the model is loaded again and again: {again[0].text}", cite_remarks(case, again))
 
 
-def _found(because: str, evidence: tuple[Evidence, ...], first: Remedy | None = None) -> Found:
+def _found(because: str, evidence: Citations, first: Remedy | None = None) -> Found:
     return Found(because, evidence, remedies=tuple(dict.fromkeys((first or _SHARED, _KEPT))))
 
 

@@ -55,9 +55,8 @@ from unslow.think.case.prediction import Prediction, measured_rate, predict
 from unslow.think.case.slowness import shortfall
 from unslow.think.case.vram import gpus_of
 from unslow.think.case.work import Cure
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, check_by
+from unslow.think.causes._cause import Absent, Cause, Citations, Found, Remedy, Suspected, check_by
 from unslow.think.causes._facts import ask_for, cite, cite_comparison
-from unslow.think.report import Evidence
 
 SHOW = "{gpu_links}, and {try_split}"
 BY_LAYERS = Cure(by_layers=True)
@@ -158,7 +157,7 @@ def _by_words(case: Case) -> Suspected | None:
     return Suspected(said[0].text, "the speed of another split", SHOW) if said else None
 
 
-def _found(because: str, evidence: tuple[Evidence, ...], mode: str | None, speedup: float | None) -> Found:
+def _found(because: str, evidence: Citations, mode: str | None, speedup: float | None) -> Found:
     cure = None if speedup else Cure()
     why = "split by layers: next to nothing crosses then" if mode == "layer" else "the other way to split"
     return Found(because, evidence, cure, (Remedy(Knob.SPLIT_MODE.to(mode, why)),), None, speedup)

@@ -44,9 +44,9 @@ from unslow.think.case.overrides import sent_away
 from unslow.think.case.placement import cpu_computes
 from unslow.think.case.prediction import predict_prefill
 from unslow.think.case.work import Cure, prompt_speed
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, check_by
+from unslow.think.causes._cause import Absent, Cause, Citations, Found, Remedy, Suspected, check_by
 from unslow.think.causes._facts import ask_for, cite, cite_comparison, cite_remarks
-from unslow.think.report import Cost, Evidence
+from unslow.think.report import Cost
 
 ENOUGH = 512  # Tokens: the default of llama.cpp; a usual GPU gains little from more
 FEW_ROWS = 16  # Of a matrix: kernels work on tiles of about so many
@@ -117,7 +117,7 @@ def _by_size(case: Case) -> Found | Absent | Suspected:
     return _judged(size, speed.value, now.tokens_per_s.mid, then.tokens_per_s.mid, evidence)
 
 
-def _judged(size: int, speed: float, now: float, then: float, evidence: tuple[Evidence, ...]) -> Found | Absent:
+def _judged(size: int, speed: float, now: float, then: float, evidence: Citations) -> Found | Absent:
     """The speed that was measured, beside what physics gives for this micro-batch and for the usual one."""
     words = f"only {size} tokens of a prompt are read at once"
     gains_nothing = then < WORTH_COMPARING * now
@@ -150,7 +150,7 @@ def _size(case: Case) -> tuple[int, str]:
     return known[path], path
 
 
-def _found(because: str, evidence: tuple[Evidence, ...], speedup: float | None) -> Found:
+def _found(because: str, evidence: Citations, speedup: float | None) -> Found:
     change = Knob.BATCH.to(ENOUGH, "more tokens share each pass over the weights")
     return Found(because, evidence, _CURE, (Remedy(change, _CURE, "a larger compute buffer"),), speedup=speedup)
 

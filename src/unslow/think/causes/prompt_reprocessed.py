@@ -47,7 +47,7 @@ from unslow.think.case.narrative import (
     times_as_fast,
 )
 from unslow.think.case.work import prompt_speed
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, check_by
+from unslow.think.causes._cause import Absent, Cause, Citations, Found, Remedy, Suspected, check_by
 from unslow.think.causes._facts import ask_for, cite, cite_comparison, cite_remarks
 from unslow.think.report import Cost, Evidence
 
@@ -172,7 +172,7 @@ def _by_setting(case: Case) -> Found | Suspected | None:
     return _found(case, _OFF, (cite(case, "runtime.prompt_cache"),))
 
 
-def _found(case: Case, because: str, evidence: tuple[Evidence, ...], speedup: float | None = None) -> Found:
+def _found(case: Case, because: str, evidence: Citations, speedup: float | None = None) -> Found:
     why = "a stable start of the prompt, a slot of its own, a larger cache"
     is_on = case.runtime.prompt_cache.value_or(default=False)  # then it is up to what is asked
     change = Knob.CLIENT.to(None, why) if is_on else Knob.PROMPT_CACHE.to(value=True, why=why)

@@ -30,10 +30,10 @@ from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
 from unslow.think.case.narrative import is_report, names_phase, remarks_on
 from unslow.think.case.waits import SOMEBODY, is_history
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, check_by
+from unslow.think.causes._cause import Absent, Cause, Citations, Found, Remedy, Suspected, check_by
 from unslow.think.causes._evidence import cite_traffic, counts_waiting, nobody_else, waited
 from unslow.think.causes._facts import ask_for, cite, cite_remarks
-from unslow.think.report import Cost, Evidence
+from unslow.think.report import Cost
 
 MOST = 0.5  # Of the time to the first token
 LONG_S = 0.5  # A request that waits for less is not noticed beside its prompt
@@ -129,7 +129,7 @@ def _waited_long(case: Case) -> bool:
     return is_history(case) and case.run.queue_s.value_or(0.0) >= LONG_S
 
 
-def _found(case: Case, because: str, evidence: tuple[Evidence, ...]) -> Found:
+def _found(case: Case, because: str, evidence: Citations) -> Found:
     """Twice the places where all are taken whose number is set; else more room for what a request holds.
 
     Where the cache had room all the time, more of it helps nobody.

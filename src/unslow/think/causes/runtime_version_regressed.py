@@ -41,9 +41,8 @@ from unslow.think.case.narrative import (
 )
 from unslow.think.case.runtime import is_older
 from unslow.think.case.slowness import shortfall
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, check_by
+from unslow.think.causes._cause import Absent, Cause, Citations, Found, Remedy, Suspected, check_by
 from unslow.think.causes._facts import cite, cite_comparison, cite_remarks
-from unslow.think.report import Evidence
 
 _OTHERWISE_EXPLAINED = (
     Topic.GPU_UNUSED, Topic.GPU_LIBRARY_MISSING, Topic.GPU_LOST, Topic.SWAPPING, Topic.SHARED_MEMORY_USED,
@@ -122,7 +121,7 @@ def _trial(case: Case, *, both: bool) -> Comparison | None:
     return compared_by(case, Topic.VERSION) or max(bare, key=told_ratio, default=None)
 
 
-def _loss(case: Case, trial: Comparison | None) -> tuple[float | None, tuple[Evidence, ...]]:
+def _loss(case: Case, trial: Comparison | None) -> tuple[float | None, Citations]:
     """How much was lost, and what shows it: two speeds, a factor, or others who see the same."""
     if trial and is_clear(trial):
         return gain_of(trial), (cite_comparison(case, trial),)
@@ -132,7 +131,7 @@ def _loss(case: Case, trial: Comparison | None) -> tuple[float | None, tuple[Evi
     return None, cite_remarks(case, remarks_on(case, Topic.SAME_FOR_OTHERS))
 
 
-def _found(case: Case, loss: float | None, evidence: tuple[Evidence, ...]) -> Found:
+def _found(case: Case, loss: float | None, evidence: Citations) -> Found:
     account = case.account
     since, before = account.version_since.value_or(""), account.version_before.value_or("")
     which = f"since {since}" if since else f"since the version after {before}" if before else "since an update"

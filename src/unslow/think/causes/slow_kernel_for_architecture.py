@@ -39,7 +39,7 @@ from unslow.think.case.runtime import computes_in_half, dotted_version, runs_ggm
 from unslow.think.case.slowness import generates_slowly, shortfall
 from unslow.think.case.vram import gpus_used
 from unslow.think.case.work import Cure
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, check_by
+from unslow.think.causes._cause import Absent, Cause, Citations, Found, Remedy, Suspected, check_by
 from unslow.think.causes._facts import cite, cite_comparison, cite_remarks
 from unslow.think.report import Evidence
 
@@ -119,7 +119,7 @@ def _by_quantization(case: Case) -> Found | Absent | Suspected | None:
     )
 
 
-def _warnings(case: Case) -> tuple[Evidence, ...]:
+def _warnings(case: Case) -> Citations:
     warnings = case.runtime.warnings
     lines = [line for line in warnings.value_or([]) if _TOLD.search(line)]
     source = warnings.source if isinstance(warnings, Known) else ""
@@ -145,7 +145,7 @@ def _by_half(case: Case) -> Found | Absent | Suspected | None:
     return _if_slow(case, because, evidence, change)
 
 
-def _if_slow(case: Case, because: str, evidence: tuple[Evidence, ...], change: Change) -> Found | Absent | Suspected:
+def _if_slow(case: Case, because: str, evidence: Citations, change: Change) -> Found | Absent | Suspected:
     """A known mechanism is the cause where decoding or prefill is slow; where nobody can tell, a suspicion."""
     slow = blames(case, "decode", "prefill") if is_report(case) else generates_slowly(case)
     if slow is None and any(e.fact == "runtime.warnings" for e in evidence):

@@ -33,7 +33,7 @@ from unslow.facts.machine import Disk
 from unslow.facts.snapshot import Case
 from unslow.facts.values import GB, Known, not_found
 from unslow.think.case.narrative import experiment_on, gain_of, is_clear, names_phase, remarks_on, times_as_fast
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, check_by
+from unslow.think.causes._cause import Absent, Cause, Citations, Found, Remedy, Suspected, check_by
 from unslow.think.causes._facts import ask_for, cite, cite_comparison, cite_remarks
 from unslow.think.report import Cost, Evidence
 
@@ -160,7 +160,7 @@ def _cited(kind: Known[str]) -> Evidence:
     )
 
 
-def _found(because: str, evidence: tuple[Evidence, ...], speedup: float | None, what: str = _LOCAL) -> Found:
+def _found(because: str, evidence: Citations, speedup: float | None, what: str = _LOCAL) -> Found:
     return Found(because, evidence, remedies=(Remedy(Knob.STORAGE.to(None, what)),), speedup=speedup)
 
 

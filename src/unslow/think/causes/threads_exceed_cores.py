@@ -34,9 +34,8 @@ from unslow.think.case.bandwidth import cores_of, cpus_of, limits_of
 from unslow.think.case.narrative import ThreadTrial, gain_of, thread_trial, threads_of, times_as_fast
 from unslow.think.case.placement import cpu_computes
 from unslow.think.case.work import Cure
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, fact_at
+from unslow.think.causes._cause import Absent, Cause, Citations, Found, Remedy, fact_at
 from unslow.think.causes._facts import cite, cite_comparison
-from unslow.think.report import Evidence
 
 MOST_PER_CORE = 2  # Threads that a core can run at once, where nobody says how many it does
 
@@ -74,7 +73,7 @@ def check(case: Case) -> Found | Absent:
     return _found(words, (*shown, cite(case, "machine.cpu.physical_cores")), max(1, int(cores)), case, tried)
 
 
-def _found(because: str, evidence: tuple[Evidence, ...], best: int, case: Case, tried: ThreadTrial | None) -> Found:
+def _found(because: str, evidence: Citations, best: int, case: Case, tried: ThreadTrial | None) -> Found:
     cure = Cure(threads=best)
     return Found(
         because=because,
