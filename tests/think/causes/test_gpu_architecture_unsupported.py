@@ -114,11 +114,11 @@ def test_a_build_with_code_for_one_of_two_cards_is_not_why_neither_is_used(capab
     assert "8.6" in answer.because
 
 
-def test_a_card_without_code_among_those_that_a_failed_load_took():
+def test_a_card_without_code_among_those_that_a_failed_load_took(wording):
     failed = {"runtime.devices": SEEN, "runtime.state": "failed", "run.decode_tokens_per_s": not_found("failed")}
     answer = ask(NAME, two_cards("8.6", "6.1", **failed))
     assert isinstance(answer, Found)
-    assert "GTX 1060 6GB is 6.1" in answer.because
+    wording(answer.because, tells=("GTX 1060 6GB", "6.1"))
     assert answer.evidence[1].fact == "machine.gpus.1.compute_capability"
     assert (answer.remedies[0].change.knob, answer.remedies[0].change.value) == (Knob.DEVICE, "CUDA0")
     hidden = failed | {"runtime.devices": SEEN[:1]}

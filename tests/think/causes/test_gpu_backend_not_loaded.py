@@ -97,12 +97,12 @@ def integrated(name: str, vendor: str = "Intel") -> Gpu:
     return Gpu(index=0, name=r(name), vendor=r(vendor), kind=r("integrated"))
 
 
-def test_the_small_gpu_of_a_processor_is_not_missed():
+def test_the_small_gpu_of_a_processor_is_not_missed(wording):
     for name in ("Intel UHD Graphics 770", "Iris Xe", "Raptor Lake-S GT1"):
         alone = with_facts(no_backend(), {"machine.gpus": r((integrated(name),))})
         answer = ask(NAME, alone)
         assert isinstance(answer, Absent), name
-        assert "a part of the processor" in answer.because
+        wording(answer.because, tells=name)
 
 
 def test_beside_a_card_it_changes_nothing():

@@ -23,9 +23,9 @@ def fires():
     return narrow(**{"runtime.tensor_parallel": 2, "runtime.buffers": buffers})
 
 
-def test_one_lane_under_a_model_that_is_split_by_tensors():
+def test_one_lane_under_a_model_that_is_split_by_tensors(wording):
     found = {f.cause: f for f in judge(fires()).findings}
-    assert "1.6 instead of 25.2 GB/s" in found[NAME].because
+    wording(found[NAME].because, tells=("1.6", "25.2 GB/s"))
 
 
 def test_near_miss_one_stream_on_one_gpu_does_not_notice():

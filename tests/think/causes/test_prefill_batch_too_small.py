@@ -21,10 +21,10 @@ def fires(ubatch: int = 16, speed: float = 2000.0):
     return without(case, "run.decode_tokens_per_s")
 
 
-def test_sixteen_tokens_at_once():
+def test_sixteen_tokens_at_once(wording):
     finding = judge(fires()).findings[0]
     assert finding.cause == NAME
-    assert "only 16 tokens" in finding.because
+    wording(finding.because, tells="16 tokens")
     assert finding.fixes[0].value == 512
 
 

@@ -121,8 +121,8 @@ def test_only_what_was_read_before_is_priced():
     assert lost_tokens((1200, 0), logged=(1000, 1100)) == 1050, "the log's requests came before, in their order"
 
 
-def test_the_words_tell_how_much_had_been_kept():
-    assert "next to nothing" in ask(NAME, watched((552, 0), (568, 2), (536, 0))).because
+def test_the_words_tell_how_much_had_been_kept(wording):
+    wording(ask(NAME, watched((552, 0), (568, 2), (536, 0))).because)
     assert "only 40%" in ask(NAME, watched((1000, 400), (1000, 400), (1000, 400))).because
 
 

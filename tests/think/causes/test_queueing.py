@@ -98,11 +98,11 @@ def test_near_miss_an_idle_server_that_was_measured_has_no_queue():
         )
 
 
-def test_a_wait_of_the_past_is_a_suspicion_for_busier_hours():
+def test_a_wait_of_the_past_is_a_suspicion_for_busier_hours(wording):
     past = vllm(**{"run.queue_s": estimated(4.2, "/metrics: sum / count"), "runtime.deferred_requests": 0})
     answer = ask(NAME, past)
     assert isinstance(answer, CannotTell)
-    assert "waited 4.2 s" in answer.suspected
+    wording(answer.suspected, tells="4.2 s")
     assert isinstance(ask(NAME, with_facts(past, {"run.queue_s": estimated(0.1, "/metrics")})), Absent)
 
 

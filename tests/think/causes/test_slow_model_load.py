@@ -81,7 +81,7 @@ def test_reads_of_a_share_are_not_counted_as_those_of_a_disk(wording):
     answer = ask(NAME, on(drive, 0, **{"machine.system.wsl": True}))
     assert isinstance(answer, Found)
     wording(answer.because)
-    assert "file system of WSL" in answer.remedies[0].change.why
+    wording(answer.remedies[0].change.why, tells="WSL")
     volume = Disk(path="/models", kind=r("network"), device=r("/dev/nvme1n1"), filesystem=r("ext4"))
     assert isinstance(ask(NAME, on(volume, 0)), Absent)
 

@@ -21,6 +21,8 @@ from unslow.think.case.runtime import runs_ggml
 from unslow.think.case.work import Cure
 from unslow.think.report import Cost, Evidence
 
+Citations = tuple[Evidence, ...]
+"""The facts that show something, as they are shown themselves."""
 Phase = Literal["client", "queue", "load", "prefill", "decode"]
 
 
@@ -41,7 +43,7 @@ class Found(NamedTuple):
     """
 
     because: str
-    evidence: tuple[Evidence, ...]
+    evidence: Citations
     cure: Cure | None = None
     remedies: tuple[Remedy, ...] = ()
     explains: tuple[str, ...] | None = None
@@ -174,6 +176,11 @@ def missing_need(case: Case, needs: tuple[Need, ...]) -> CannotTell | None:
 
 Route = Callable[[Case], Found | Absent | Suspected | None]
 """One way to look at a cause: None where it has nothing to say, MissingFactError where it lacks a fact."""
+
+
+def check_by(*routes: Route) -> Callable[[Case], Found | Absent | Suspected]:
+    """The check of a cause that is looked at in several ways."""
+    return lambda case: first_to_decide(case, *routes)
 
 
 def first_to_decide(case: Case, *routes: Route) -> Found | Absent | Suspected:

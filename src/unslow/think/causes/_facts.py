@@ -16,7 +16,7 @@ from unslow.think.case.prediction import Prediction, measured_rate, predict
 from unslow.think.case.slowness import generates_slowly
 from unslow.think.case.vram import gpu_places, gpus_used, is_gpu, own_is_known
 from unslow.think.case.work import Cure
-from unslow.think.causes._cause import fact_at
+from unslow.think.causes._cause import Citations, fact_at
 from unslow.think.report import Evidence
 
 Reading = TypeVar("Reading")
@@ -95,7 +95,12 @@ def _named(name: str, value: object) -> str:
             return f"{words}: {_worded(value)}"
 
 
-def cite_remarks(case: Case, remarks: Iterable[Remark]) -> tuple[Evidence, ...]:
+def cite_known(case: Case, *paths: str, reference: object = None) -> Citations:
+    """Those of these facts that are known, as evidence."""
+    return tuple(cite(case, path, reference) for path in paths if isinstance(fact_at(case, path), Known))
+
+
+def cite_remarks(case: Case, remarks: Iterable[Remark]) -> Citations:
     """What a person says they saw, as evidence, each once."""
     texts = {remark.text: remark for remark in remarks}
     return tuple(_item("account.remarks", text, case.account.remarks, r.source) for text, r in texts.items())
@@ -112,7 +117,7 @@ def _item(fact: str, text: str, known: Known[Any] | Unknown, source: str) -> Evi
     return Evidence(fact=fact, value=text, reference=None, origin=str(origin), source=source)
 
 
-def free_before_load(case: Case) -> tuple[Evidence, ...]:
+def free_before_load(case: Case) -> Citations:
     """What the runtime itself saw free on its first GPU, where it says so."""
     devices = case.runtime.devices.value_or([])
     index = next((i for i, d in enumerate(devices) if is_gpu(d) and isinstance(d.free_bytes, Known)), None)
@@ -136,6 +141,12 @@ def gpu_state(case: Case) -> str:
 def own_speed(case: Case) -> str:
     """The command that makes the runtime tell its own speed."""
     return spelled_out("{own_speed}", case)
+
+
+def ask_gpu_state(case: Case, *paths: str) -> None:
+    """What the driver shows of a GPU while it generates must be known."""
+    for path in paths:
+        ask_for(case, path, gpu_state(case))
 
 
 def must_be_slow(case: Case) -> bool:

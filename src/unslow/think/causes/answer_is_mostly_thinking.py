@@ -36,18 +36,13 @@ from unslow.think.case.narrative import (
     times_as_fast,
 )
 from unslow.think.case.prediction import measured_rate
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
+from unslow.think.causes._cause import Absent, Cause, Citations, Found, Remedy, Suspected, check_by
 from unslow.think.causes._facts import ask_for, cite, cite_comparison, cite_remarks
-from unslow.think.report import Cost, Evidence
+from unslow.think.report import Cost
 
 MOSTLY = 3.0  # Times the answer: with less thinking than this, most of what was waited for could be read
 LONG = 200  # Tokens of thinking that one hardly notices
 SHOW = "{try_less_thinking}"
-
-
-def check(case: Case) -> Found | Absent | Suspected:
-    """Hold the tokens of the thinking against those of the answer; else look for a trial without."""
-    return first_to_decide(case, _by_tokens, _by_trial, _by_words)
 
 
 def _by_tokens(case: Case) -> Found | Absent:
@@ -84,7 +79,7 @@ def _by_words(case: Case) -> Found | Suspected | None:
     return _found(f"the model thinks before it answers: {said[0].text}", cite_remarks(case, said[:1]), None)
 
 
-def _found(because: str, evidence: tuple[Evidence, ...], speedup: float | None) -> Found:
+def _found(because: str, evidence: Citations, speedup: float | None) -> Found:
     change = Knob.THINKING.to(None, "less reasoning effort, or a model that does not reason")
     remedies = (Remedy(change, None, "worse on hard questions"),)
     # it is generated like any answer: the time on the way to the server, by which its phase is measured, is another
@@ -95,6 +90,6 @@ CAUSE = Cause(
     title="The answer is mostly thinking",
     phase="client",
     needs=(("run.thinking_tokens", "account.comparisons", "account.remarks"),),
-    check=check,
+    check=check_by(_by_tokens, _by_trial, _by_words),
     ask=SHOW,
 )

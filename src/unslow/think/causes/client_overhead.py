@@ -34,9 +34,9 @@ from unslow.facts.snapshot import Case
 from unslow.think.case.narrative import experiment_on, gain_of, is_clear, remarks_on, times_as_fast
 from unslow.think.case.prediction import SLOWEST
 from unslow.think.case.waits import NOTICED_S, completions_of, held_back_s, held_up_s, is_held_back
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
+from unslow.think.causes._cause import Absent, Cause, Citations, Found, Remedy, Suspected, check_by
 from unslow.think.causes._facts import ask_for, cite, cite_comparison, cite_remarks, need, own_speed
-from unslow.think.report import Cost, Evidence
+from unslow.think.report import Cost
 
 LOST = 0.7  # Of the server's speed: a client that shows less loses it itself
 NEARLY_ALL = 0.87  # Of the server's speed: what shows less, and loses a time that is noticed, loses it too
@@ -51,11 +51,6 @@ _DIFFERENT = re.compile(r"(?i)\d ?m?s\b|second|slow|fast|delay|instant|instead|f
 _SECONDS = re.compile(r"(?<![\w.:])(\d{1,4}(?:\.\d{1,3})?) ?s(?:ec(?:ond)?s?)?\b")
 
 
-def check(case: Case) -> Found | Absent | Suspected:
-    """Hold the client's timings against the server's; else look for a trial, and for the known delay of a name."""
-    return first_to_decide(case, _by_routes, _by_holding_back, _by_speeds, _by_delay, _by_name, _by_trial, _by_words)
-
-
 def _by_routes(case: Case) -> Found | None:
     """The shortest question, for which nothing is computed: the name of this machine that takes longer than its number.
 
@@ -65,15 +60,14 @@ def _by_routes(case: Case) -> Found | None:
     name, number = took.get("localhost"), min((s for host, s in took.items() if host in _NUMBERS), default=None)
     if name is not None and number is not None and name - number >= NAME_DELAY_S:
         words = f"`localhost` answers after {name:.2f} s and its number after {number:.3f} s"
-        cited = cite(case, "run.routes", words=words)
-        found = _found(f"{words}: every connection by the name waits", (cited,), _BY_NUMBER, None)
-        return found._replace(lost=Cost(seconds=name - number, per="request"))
+        because, shown = f"{words}: every connection by the name waits", (cite(case, "run.routes", words=words),)
+        return _found(because, shown, _BY_NUMBER, lost_s=name - number)
     if number is None or number < DELAY_S:
         return None
     words = f"the shortest question, for which nothing is computed, is answered after {number:.1f} s"
     because = f"{words}: something between here and the server holds it back"
-    found = _found(because, (cite(case, "run.routes", words=words),), DIRECTLY, None)
-    return found._replace(lost=Cost(seconds=max(number, _delay(case)), per="request"))
+    shown = (cite(case, "run.routes", words=words),)
+    return _found(because, shown, DIRECTLY, lost_s=max(number, _delay(case)))
 
 
 def _by_holding_back(case: Case) -> Found | None:
@@ -83,15 +77,14 @@ def _by_holding_back(case: Case) -> Found | None:
         return None
     if all(is_held_back(c) for c in runs):
         began = statistics.median(c.prefill_s for c in runs)
-        words = f"the server begins its answer after {began:.1f} s, and nothing of it comes through until it is whole, "
-        words += f"{late:.1f} s later"
+        begins = f"the server begins its answer after {began:.1f} s"
+        words = f"{begins}, and nothing of it comes through until it is whole, {late:.1f} s later"
     else:
         whole = statistics.median(c.client_total_s or c.decode_s for c in runs)
-        words = (
-            f"the answer comes in bursts: for {late:.1f} of {whole:.1f} s nothing came, and then many tokens at once"
-        )
+        bursts = f"for {late:.1f} of {whole:.1f} s nothing came, and then many tokens at once"
+        words = f"the answer comes in bursts: {bursts}"
     evidence = (cite(case, "run.completions", f"{late:.1f} s in which nothing came while the server generated"),)
-    return _found(words, evidence, _STREAMED, None)._replace(lost=Cost(seconds=held_up_s(case), per="request"))
+    return _found(words, evidence, _STREAMED, lost_s=held_up_s(case))
 
 
 def _by_speeds(case: Case) -> Found | Absent | None:
@@ -108,9 +101,8 @@ def _by_speeds(case: Case) -> Found | Absent | None:
         return Absent(f"the client sees {client:.3g} of {server:.3g} tokens per second")
     evidence = (cite(case, "run.client_decode_tokens_per_s", f"{server:.3g} by the server"),)
     words = f"the server generates {server:.3g} tokens per second, and the client shows {client:.3g}"
-    gain = server / max(client, SLOWEST)
-    found = _found(words, evidence, "a client, or a proxy, that passes tokens on at once", gain)
-    return found._replace(lost=Cost(seconds=lost_s, per="request") if lost_s > 0 else None)
+    instead, gain = "a client, or a proxy, that passes tokens on at once", server / max(client, SLOWEST)
+    return _found(words, evidence, instead, gain, lost_s if lost_s > 0 else None)
 
 
 def _by_delay(case: Case) -> Found | None:
@@ -119,8 +111,7 @@ def _by_delay(case: Case) -> Found | None:
         return None
     words = f"every request waits {delay:.1f} s before the server hears of it"
     evidence = (cite(case, "run.completions", f"{delay:.1f} s beyond the server's own time"),)
-    found = _found(words, evidence, f"{_BY_NUMBER}, and one connection for all requests", None)
-    return found._replace(lost=Cost(seconds=delay, per="request"))
+    return _found(words, evidence, f"{_BY_NUMBER}, and one connection for all requests", lost_s=delay)
 
 
 def _delay(case: Case) -> float:
@@ -139,17 +130,17 @@ def _by_name(case: Case) -> Found | None:
     both = [r for r in name if "127.0.0.1" in r.text and _DIFFERENT.search(r.text)]
     if both:  # one name against the other is a trial
         words = f"`localhost` is tried over IPv6 first: {both[0].text}"
-        return _found(words, cite_remarks(case, both), _BY_NUMBER, None)
+        return _found(words, cite_remarks(case, both), _BY_NUMBER)
     # How long a request takes by the name and by the number, each in a line of its own
     by_name = next((r for r in name if _SECONDS.search(r.text)), None)
     by_number = next((r for r in said if "127.0.0.1" in r.text and _SECONDS.search(r.text)), None)
     if by_name and by_number and _seconds(by_name.text) >= 2 * _seconds(by_number.text):
         words = f"`localhost` is tried over IPv6 first: {by_name.text}, and {by_number.text}"
-        return _found(words, cite_remarks(case, [by_name, by_number]), _BY_NUMBER, None)
+        return _found(words, cite_remarks(case, [by_name, by_number]), _BY_NUMBER)
     if not pause or not (name or url):
         return None
     words = f"the client asks for `localhost`, which is tried over IPv6 first: {pause[0].text}"
-    return _found(words, cite_remarks(case, [*pause[:1], *name[:1]]), _BY_NUMBER, None)
+    return _found(words, cite_remarks(case, [*pause[:1], *name[:1]]), _BY_NUMBER)
 
 
 def _seconds(text: str) -> float:
@@ -169,21 +160,21 @@ def _by_words(case: Case) -> Found | Suspected | None:
     """A server that is fast by itself decides; a client that was updated is only a coincidence in time."""
     fast, client = remarks_on(case, Topic.SERVER_FAST), remarks_on(case, Topic.CLIENT)
     if fast:
-        return _found(f"the server by itself is fast: {fast[0].text}", cite_remarks(case, fast), "another client", None)
+        return _found(f"the server by itself is fast: {fast[0].text}", cite_remarks(case, fast), "another client")
     extra = remarks_on(case, Topic.EXTRA_REQUESTS)
     if extra:
         words = f"the client sends requests of its own: {extra[0].text}"
-        return _found(words, cite_remarks(case, extra[:1]), "switch off its title and suggestion requests", None)
-    mixed = next((c for c in case.account.comparisons.value_or(()) if Topic.CLIENT in c.differs), None)
-    if not client and not mixed:
-        return None
-    return Suspected(
-        client[0].text if client else (mixed.text if mixed else ""), "the server's own speed", own_speed(case)
-    )
+        return _found(words, cite_remarks(case, extra[:1]), "switch off its title and suggestion requests")
+    mixed = [c for c in case.account.comparisons.value_or(()) if Topic.CLIENT in c.differs]
+    hint = next((told.text for told in (*client, *mixed)), None)
+    return None if hint is None else Suspected(hint, "the server's own speed", own_speed(case))
 
 
-def _found(because: str, evidence: tuple[Evidence, ...], what: str, speedup: float | None) -> Found:
-    return Found(because, evidence, remedies=(Remedy(Knob.CLIENT.to(None, what)),), speedup=speedup)
+def _found(
+    because: str, evidence: Citations, what: str, speedup: float | None = None, lost_s: float | None = None
+) -> Found:
+    lost = None if lost_s is None else Cost(seconds=lost_s, per="request")
+    return Found(because, evidence, remedies=(Remedy(Knob.CLIENT.to(None, what)),), speedup=speedup, lost=lost)
 
 
 CAUSE = Cause(
@@ -192,6 +183,6 @@ CAUSE = Cause(
     needs=(
         ("run.routes", "run.client_decode_tokens_per_s", "run.completions", "account.remarks", "account.comparisons"),
     ),
-    check=check,
+    check=check_by(_by_routes, _by_holding_back, _by_speeds, _by_delay, _by_name, _by_trial, _by_words),
     ask=CURL,
 )

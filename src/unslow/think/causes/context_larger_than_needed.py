@@ -47,7 +47,7 @@ from unslow.think.case.placement import (
 )
 from unslow.think.case.vram import available_vram_bytes, margin_bytes
 from unslow.think.case.work import Cure, with_settings
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, fact_at, first_to_decide
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, check_by, fact_at
 from unslow.think.causes._facts import cite, cite_comparison
 from unslow.think.causes._memory_remedies import HALF_CACHE, SHORTEST_USEFUL, brings_back_enough, shorter_context
 
@@ -67,17 +67,13 @@ _AS_LONG_AS_USED = Remedy(
 HEADROOM = 2  # A conversation may grow to twice what was seen before it would be cut
 
 
-def check(case: Case) -> Found | Absent | Suspected:
-    """See how many more layers would fit at the context that is used, or whether the weights alone would fit."""
-    return first_to_decide(case, _by_failure, _by_layers, _by_reckoning, _by_sizes, _by_trial, _by_room)
-
-
 def _by_failure(case: Case) -> Absent | None:
     failure = case.runtime.allocation_failure.value_or(None)
     return Absent("the weights themselves found no room") if failure and failure.what == "weights" else None
 
 
 def _by_layers(case: Case) -> Found | Absent:
+    """How many more layers would fit at the context that is used."""
     context, used = case.runtime.context_length.need(), case.runtime.longest_sequence.value_or(0)
     # Tokens that the context must hold: for every slot as many, unless they share one cache
     for_one = case.wish.context_tokens.value_or(max(SHORTEST_USEFUL, HEADROOM * used))
@@ -241,7 +237,7 @@ CAUSE = Cause(
             "account.comparisons",
         ),
     ),
-    check=check,
+    check=check_by(_by_failure, _by_layers, _by_reckoning, _by_sizes, _by_trial, _by_room),
     on_gpu=True,
     fails_load=True,
     gpu_only=True,

@@ -50,7 +50,7 @@ from unslow.think.case.waits import (
 )
 from unslow.think.case.work import Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected
-from unslow.think.causes._facts import ask_for, cite
+from unslow.think.causes._facts import ask_for, cite, cite_known
 
 MOST_WAITING = 0.95  # Of the time: what waits for longer would be any number of times faster alone
 STOPPED = 0.2  # Of the periods of a quota
@@ -96,8 +96,8 @@ def _by_waiting(case: Case) -> Found | Absent | Suspected:
     waiting = waiting_s(case, token_s, prediction if isinstance(prediction, Prediction) else None) / token_s
     if waiting < WAITING_SHARE:
         return Absent(f"others used {seen.cpus:.1f} cores, and waiting for them explains {waiting:.0%} of the time")
-    own, of_a_token = "run.waiting_for_cpu_s_per_token", f"{token_s:.4g} s for a token, all threads together"
-    counted = (cite(case, own, of_a_token),) if isinstance(case.run.waiting_for_cpu_s_per_token, Known) else ()
+    of_a_token = f"{token_s:.4g} s for a token, all threads together"
+    counted = cite_known(case, "run.waiting_for_cpu_s_per_token", reference=of_a_token)
     return Found(
         because=f"{_who(case, seen, all_cores)}; {waiting:.0%} of the time the runtime's threads waited for a CPU or "
         "for each other",

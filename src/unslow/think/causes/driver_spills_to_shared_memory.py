@@ -49,11 +49,10 @@ from unslow.think.case.prediction import measured_rate
 from unslow.think.case.slowness import generates_slowly
 from unslow.think.case.vram import candidate_gpus, gpu_places, gpus_of, gpus_used, other_gpu_processes, seen_gpus
 from unslow.think.case.work import Cure, cured_placement
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
+from unslow.think.causes._cause import Absent, Cause, Citations, Found, Remedy, Suspected, first_to_decide
 from unslow.think.causes._evidence import cite_watched, gpu_figure
 from unslow.think.causes._facts import cite, cite_remarks, if_known
 from unslow.think.causes._memory_remedies import memory_remedies
-from unslow.think.report import Evidence
 
 MOVABLE = "GGML_CUDA_ENABLE_UNIFIED_MEMORY"
 LEAST_FETCHED, LEAST_SHARE = 32 * MIB, 0.01
@@ -216,7 +215,7 @@ def _is_little(text: str) -> bool:
     return 0 < amount < LEAST_BYTES or bool(of_all and not amount)
 
 
-def _found(case: Case, because: str, evidence: tuple[Evidence, ...]) -> Found:
+def _found(case: Case, because: str, evidence: Citations) -> Found:
     """Fewer bytes by least loss: what makes all of it fit, fewer layers, then a smaller quant.
 
     Then the setting that stops the driver from lending, where it has one: NVIDIA's of Windows, and llama.cpp's own.

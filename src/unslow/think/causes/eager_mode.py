@@ -36,7 +36,7 @@ from unslow.think.case.prediction import Prediction, predict
 from unslow.think.case.runtime import runs_ggml
 from unslow.think.case.slowness import behaves_as_set_up, lost_against
 from unslow.think.case.work import FETCHES, Cure
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, check_by
 from unslow.think.causes._facts import cite, cite_comparison, need
 
 GRAPHS_OFF = "GGML_CUDA_DISABLE_GRAPHS"
@@ -44,11 +44,6 @@ ON = Cure(graphs=True)
 _SWITCH_ON = Remedy(Knob.GRAPHS.to(value=True, why="remove the setting that switches them off"), ON, "some GPU memory")
 MOSTLY = 0.5  # Of a token
 FEW_REQUESTS = 8  # At a time: with more, kernels are long enough to hide their start
-
-
-def check(case: Case) -> Found | Absent | Suspected:
-    """See whether graphs are off, and whether launches can be what is slow."""
-    return first_to_decide(case, _by_trial, _by_setting)
 
 
 def _by_trial(case: Case) -> Found | Suspected | None:
@@ -100,7 +95,7 @@ CAUSE = Cause(
     title="CUDA graphs are switched off",
     phase="decode",
     needs=(("runtime.eager", "runtime.environment", "account.comparisons"),),
-    check=check,
+    check=check_by(_by_trial, _by_setting),
     gpu_only=True,
     not_on=("macOS",),
     explains=("kernel_launch_bound", "cpu_round_trip_bound"),

@@ -45,7 +45,7 @@ from unslow.think.case.overrides import layers_without_experts, overrides_of, se
 from unslow.think.case.placement import Split, cpu_computes, read_placement, seen_split
 from unslow.think.case.vram import available_vram_bytes, buffers_of
 from unslow.think.case.work import Cure
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, check_by
 from unslow.think.causes._facts import cite, cite_comparison, cite_remarks, free_before_load, if_known, need
 from unslow.think.physics.placement import COMPUTE_BUFFER_BYTES, Shape
 
@@ -56,11 +56,6 @@ _ALL_ON_CPU = {
 }
 """How the CPU comes to compute whole layers, by the fact that is then 0."""
 FEWEST_BITS = 4.0  # Of a weight, where only the number of parameters is known: a usual quant is hardly smaller
-
-
-def check(case: Case) -> Found | Absent | Suspected:
-    """Hold the layers whose experts were sent away against those that lack room."""
-    return first_to_decide(case, _by_setting, _by_buffers, _by_place, _by_size, _by_words)
 
 
 def _by_buffers(case: Case) -> Found | None:
@@ -95,13 +90,16 @@ def _by_words(case: Case) -> Found | Suspected | None:
         return None
     room, held = remarks_on(case, Topic.VRAM_FREE), remarks_on(case, Topic.GPU_UNUSED, Topic.GPU_IDLE)
     tried = experiment_on(case, Topic.EXPERTS)
-    if not room and not held and tried is None and not _surely_fits(case):
+    # All of the model fits on the GPU, whatever else a desktop holds there
+    weights, vram = case.model.weights_bytes.value_or(0), vram_total_bytes(case) or 0.0
+    fits = bool(weights) and weights + COMPUTE_BUFFER_BYTES < SURELY_FREE * vram
+    if not room and not held and tried is None and not fits:
         return Suspected(said[0].text, "machine.gpus.0.vram_free_bytes", CAUSE.ask)
     shown = (
         *cite_remarks(case, (*said[:1], *room[:1], *held[:1])),
         *((cite_comparison(case, tried),) if tried else ()),
     )
-    why = "the GPU has room for more of them" if room or _surely_fits(case) else "the GPU waits for the CPU"
+    why = "the GPU has room for more of them" if room or fits else "the GPU waits for the CPU"
     return Found(
         because=f"experts are computed by the CPU, and {why}: {said[0].text}",
         evidence=shown,
@@ -110,13 +108,8 @@ def _by_words(case: Case) -> Found | Suspected | None:
     )
 
 
-def _surely_fits(case: Case) -> bool:
-    """Whether all of the model fits on the GPU, whatever else a desktop holds there."""
-    weights, vram = case.model.weights_bytes.value_or(0), vram_total_bytes(case)
-    return bool(weights and vram) and weights + COMPUTE_BUFFER_BYTES < SURELY_FREE * (vram or 0.0)
-
-
 def _by_setting(case: Case) -> Found | Absent | None:
+    """The layers whose experts were sent away, against those that lack room."""
     need(case, "runtime.tensor_overrides")
     sent = sent_away(case)
     if sent.others and not sent.experts and not seen_split(case):
@@ -241,7 +234,7 @@ CAUSE = Cause(
             "account.remarks",
         ),
     ),
-    check=check,
+    check=check_by(_by_setting, _by_buffers, _by_place, _by_size, _by_words),
     on_gpu=True,
     ggml_only=True,
     gpu_only=True,

@@ -36,20 +36,15 @@ from unslow.think.case.placement import computes_all_on_gpus, gpus_computing
 from unslow.think.case.slowness import predict_among_others, rate_among_others
 from unslow.think.case.vram import gpu_places, gpus_of, gpus_used, other_gpu_processes, own_is_known
 from unslow.think.case.work import Cure
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, check_by
 from unslow.think.causes._facts import ask_for, cite, cite_comparison, must_be_slow
-from unslow.think.report import Evidence
 from unslow.think.speed.chips import has_links
 
 USABLE = 0.93  # Of a GPU's memory: the rest is the driver's and the display's
 SHOW = "{try_one_gpu}"
 ONE = Cure(one_gpu=True)
+_ALONE = Remedy(Knob.SPLIT_MODE.to("none", "one GPU alone, the fastest"), None, "less room for context")
 _OTHERWISE = "these GPUs should be faster together than one of them: something else slows them down"
-
-
-def check(case: Case) -> Found | Absent | Suspected:
-    """Look for a trial on one GPU, then for a split of what one GPU would hold."""
-    return first_to_decide(case, _by_trial, _by_size)
 
 
 def _by_trial(case: Case) -> Found | Absent | Suspected | None:
@@ -66,7 +61,7 @@ def _by_trial(case: Case) -> Found | Absent | Suspected | None:
     if (gpus_computing(case) or len(gpus_of(case))) < 2:  # noqa: PLR2004 (several)
         return Suspected("another number of GPUs is faster", "how many GPUs compute now", SHOW)
     words = f"on one GPU instead of several it is {times_as_fast(tried)}"
-    return _found(words, (cite_comparison(case, tried),), gain_of(tried))
+    return Found(words, (cite_comparison(case, tried),), None, (_ALONE,), speedup=gain_of(tried))
 
 
 def _by_size(case: Case) -> Found | Absent | Suspected:
@@ -100,8 +95,9 @@ def _by_size(case: Case) -> Found | Absent | Suspected:
         return Absent("one GPU alone would be no faster" if alone < WORTH_COMPARING else _OTHERWISE)
     words = f"{held / GIB:.1f} GiB would fit on one GPU of {largest / GIB:.1f} GiB, and every layer is split"
     path = "runtime.tensor_parallel" if isinstance(case.runtime.tensor_parallel, Known) else "runtime.split_mode"
-    cure = ONE if alone is not None else Cure()
-    return _found(words, (cite(case, path), cite(case, f"machine.gpus.{place}.vram_total_bytes")), None, cure)
+    evidence = (cite(case, path), cite(case, f"machine.gpus.{place}.vram_total_bytes"))
+    cure = None if alone is None else ONE
+    return Found(words, evidence, cure or Cure(), (_ALONE._replace(cure=cure),))
 
 
 def _gains_by_split(case: Case) -> bool:
@@ -129,17 +125,11 @@ def _largest(case: Case) -> tuple[float, int]:
     return max(room, key=lambda one: one[0])
 
 
-def _found(because: str, evidence: tuple[Evidence, ...], speedup: float | None, cure: Cure | None = None) -> Found:
-    change = Knob.SPLIT_MODE.to("none", "one GPU alone, the fastest")
-    promised = cure if cure == ONE else None
-    return Found(because, evidence, cure, (Remedy(change, promised, "less room for context"),), speedup=speedup)
-
-
 CAUSE = Cause(
     title="The model fits on one GPU",
     phase="decode",
     needs=(("machine.gpus", "account.comparisons"),),
-    check=check,
+    check=check_by(_by_trial, _by_size),
     on_gpu=True,
     explains=("multi_gpu_link_bound", "uneven_split"),
     gpu_only=True,

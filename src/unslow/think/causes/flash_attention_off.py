@@ -41,10 +41,9 @@ from unslow.think.case.placement import seen_split
 from unslow.think.case.prediction import Prediction, measured_prefill, predict, predict_prefill
 from unslow.think.case.vram import buffers_of
 from unslow.think.case.work import Cure, with_settings
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
+from unslow.think.causes._cause import Absent, Cause, Citations, Found, Remedy, Suspected, first_to_decide
 from unslow.think.causes._evidence import fall_with_depth
 from unslow.think.causes._facts import cite, cite_comparison, if_known, need
-from unslow.think.report import Evidence
 
 WORTH = 1.08  # Times faster with it, by physics, at the depth that was measured
 WORTH_DEEP = 1.15  # Times slower, deep in the context, than with it: less is what two measurements differ by
@@ -139,7 +138,7 @@ def _by_setting(case: Case) -> Suspected | None:
     return Suspected("flash attention is off", "how the speed falls with depth", CAUSE.ask)
 
 
-def _found(because: str, evidence: tuple[Evidence, ...], speedup: float | None = None) -> Found:
+def _found(because: str, evidence: Citations, speedup: float | None = None) -> Found:
     change = Knob.FLASH_ATTENTION.to(value=True, why="switch it on, or leave it to the runtime")
     return Found(because, evidence, ON, (Remedy(change, ON),), speedup=speedup)
 

@@ -39,9 +39,8 @@ from unslow.think.case.narrative import is_report, remarks_on
 from unslow.think.case.prediction import measured_rate
 from unslow.think.case.vram import buffers_of, failed_on_gpu, free_vram_bytes, gpus_held, gpus_of, runtime_sees_gpu
 from unslow.think.case.work import Cure
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
+from unslow.think.causes._cause import Absent, Cause, Citations, Found, Remedy, Suspected, check_by
 from unslow.think.causes._facts import cite, cite_remarks
-from unslow.think.report import Evidence
 
 _UNSUPPORTED = re.compile(
     r"no kernel image is available|invalid device function|unsupported (?:gpu|amd|radeon|gfx|arch|compute|device)"
@@ -58,11 +57,6 @@ _PRINTED = re.compile(
     r"|tensilelibrary|hipErrorNoBinaryForGpu|unable to find code object",
     re.IGNORECASE,
 )
-
-
-def check(case: Case) -> Found | Absent | Suspected:
-    """Look for the refusal in the log, else hold the architectures of the build against the GPU's own."""
-    return first_to_decide(case, _by_log, _by_failure, _by_build, _by_card, _by_words, _by_other_refusal, _by_use)
 
 
 def _by_log(case: Case) -> Found | None:
@@ -152,7 +146,7 @@ def _by_other_refusal(case: Case) -> Absent | None:
     return Absent(f"the GPU was refused for another reason: {refused.value}") if isinstance(refused, Known) else None
 
 
-def _found(case: Case, because: str, evidence: tuple[Evidence, ...]) -> Found:
+def _found(case: Case, because: str, evidence: Citations) -> Found:
     room = free_vram_bytes(case)
     change = Knob.GPU_BACKEND.to(
         None, "a build or version with code for this GPU, or a backend that needs none: Vulkan"
@@ -178,7 +172,7 @@ CAUSE = Cause(
             "account.remarks",
         ),
     ),
-    check=check,
+    check=check_by(_by_log, _by_failure, _by_build, _by_card, _by_words, _by_other_refusal, _by_use),
     fails_load=True,
     explains=("gpu_backend_not_loaded",),
     gpu_only=True,

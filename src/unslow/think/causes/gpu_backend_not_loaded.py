@@ -40,9 +40,8 @@ from unslow.think.case.gpus import device_of, is_integrated, unreached
 from unslow.think.case.narrative import lost_since_a_version, places_layers_itself, remarks_on
 from unslow.think.case.vram import buffers_of, free_vram_bytes, gpu_places, gpus_of, runtime_sees_gpu
 from unslow.think.case.work import Cure
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
-from unslow.think.causes._facts import cite, cite_remarks
-from unslow.think.report import Evidence
+from unslow.think.causes._cause import Absent, Cause, Citations, Found, Remedy, Suspected, first_to_decide
+from unslow.think.causes._facts import cite, cite_known, cite_remarks
 
 _HIDES = {"CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GGML_VK_VISIBLE_DEVICES"}
 _HOST_BACKENDS = {"CPU", "BLAS", "RPC", "LLAMAFILE", "AMX"}
@@ -199,7 +198,7 @@ def _gpu_name(case: Case) -> str:
     return vague if gpu.name.value_or("GPU") == "GPU" else gpu.name.need()
 
 
-def _found(case: Case, because: str, evidence: tuple[Evidence, ...]) -> Found:
+def _found(case: Case, because: str, evidence: Citations) -> Found:
     """With what lets the runtime see the GPU, as far as it is known what keeps it from it."""
     room, refused = free_vram_bytes(case), case.runtime.gpu_refused.value_or("")
     helps = next((words for reason, words in _HELP if reason.search(refused)), "a build for this GPU, with its driver")
@@ -217,24 +216,19 @@ def _hiding(case: Case) -> list[str]:
     return sorted(name for name in given if name in _HIDES and given[name].strip() in ("", "-1"))
 
 
-def _evidence(case: Case) -> tuple[Evidence, ...]:
-    runtime = case.runtime
-    place, gpu = gpu_places(case)[0]
-    names = [f for f in ("name", "vendor") if isinstance(getattr(gpu, f), Known)]
-    items = [cite(case, f"machine.gpus.{place}.{names[0]}", "a GPU is there")] if names else []
-    if isinstance(runtime.gpu_refused, Known):
-        items.append(cite(case, "runtime.gpu_refused"))
+def _evidence(case: Case) -> Citations:
+    runtime, gpus = case.runtime, [f"machine.gpus.{place}" for place, _ in gpu_places(case)]
+    there = cite_known(case, f"{gpus[0]}.name", f"{gpus[0]}.vendor", reference="a GPU is there")[:1]
+    shown = cite_known(case, "runtime.gpu_refused")
     if isinstance(runtime.devices, Known):
         listed = ", ".join(d.name for d in runtime.devices.value) or "none"
-        items.append(cite(case, "runtime.devices", "no GPU among them", listed))
+        shown = (*shown, cite(case, "runtime.devices", "no GPU among them", listed))
     if isinstance(runtime.buffers, Known) and (host := buffers_of(case, "model", on_gpu=False)):
-        items.append(cite(case, "runtime.buffers", "none on a GPU", f"{host[0].device} {host[0].bytes} bytes"))
-    if len(items) > len(names[:1]):
-        return tuple(items)
+        held = f"{host[0].device} {host[0].bytes} bytes"
+        shown = (*shown, cite(case, "runtime.buffers", "none on a GPU", held))
     # What each GPU holds, where that alone shows that the model is on none
-    counted = [place for place, gpu in gpu_places(case) if isinstance(gpu.vram_used_bytes, Known)]
-    held = (cite(case, f"machine.gpus.{place}.vram_used_bytes", "none of it the runtime's") for place in counted)
-    return (*items, *held)
+    used = cite_known(case, *(f"{gpu}.vram_used_bytes" for gpu in gpus), reference="none of it the runtime's")
+    return (*there, *(shown or used))
 
 
 CAUSE = Cause(

@@ -34,7 +34,7 @@ from unslow.think.case.slowness import generates_slowly
 from unslow.think.case.work import Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
 from unslow.think.causes._evidence import figure_of
-from unslow.think.causes._facts import ask_for, at_work, cite, cite_remarks, gpu_state, must_be_slow
+from unslow.think.causes._facts import ask_gpu_state, at_work, cite, cite_known, cite_remarks, gpu_state, must_be_slow
 
 AT_WORK = 0.7  # Of the time: one that works less may lower its clocks by itself
 LOW = 0.5  # Of the highest clock: boost comes and goes, half of it does not
@@ -72,36 +72,33 @@ def _by_readings(case: Case) -> Found | Absent:
     loaded = at_work(case)
     if not loaded:
         return Absent("the GPU was idle while tokens were generated")
-    for one in loaded:
-        ask_for(case, f"{one.at}.busy", gpu_state(case))
+    ask_gpu_state(case, *(f"{gpu.at}.busy" for gpu in loaded))
     working = [g for g in loaded if g.busy.value_or(0) >= AT_WORK]
     if not working:
         return Absent(f"the GPU is busy {loaded[0].busy.value_or(0):.0%} of the time: it waits for something else")
     gpu = next((g for g in working if _low(case, g)), None)
     if gpu is None:
-        ask_for(case, f"{working[0].at}.clock_hz", gpu_state(case))
-        ask_for(case, f"{working[0].place}.clock_max_hz", gpu_state(case))
+        ask_gpu_state(case, f"{working[0].at}.clock_hz", f"{working[0].place}.clock_max_hz")
         return Absent(f"clocks at {working[0].clock_share or 1:.0%} of their maximum under load")
-    plain = gpu.power_share is not None and isinstance(gpu.temperature_c, Known)
-    if not plain:  # drivers that name no reasons still tell power and temperature
-        ask_for(case, f"{gpu.at}.event_reasons", gpu_state(case))
+    if gpu.power_share is None or not isinstance(
+        gpu.temperature_c, Known
+    ):  # drivers that name no reasons still tell power and temperature
+        ask_gpu_state(case, f"{gpu.at}.event_reasons")
     # Near the temperature at which it slows down, where the driver tells that one, else just hot
     slows_at_c = gpu.gpu.temperature_slowdown_c.value_or(HOT_C + MARGIN_C)
     is_hot = isinstance(gpu.temperature_c, Known) and gpu.temperature_c.value > slows_at_c - MARGIN_C
     if set(gpu.reasons.value_or([])) & (POWER | THERMAL) or (gpu.power_share or 0) > MUCH_POWER or is_hot:
         return Absent("heat or power holds the clocks down")
     if gpu.power_share is None and not isinstance(gpu.temperature_c, Known):
-        ask_for(case, f"{gpu.at}.{'power_w' if gpu.at == gpu.place else 'power_max_w'}", gpu_state(case))
-        ask_for(case, f"{gpu.place}.power_limit_w", gpu_state(case))
+        power = f"{gpu.at}.power_w" if gpu.at == gpu.place else f"{gpu.at}.power_max_w"
+        ask_gpu_state(case, power, f"{gpu.place}.power_limit_w")
     if not must_be_slow(case):
         return Absent("it is as fast as this set-up should be")
     busy = f"the GPU is busy {gpu.busy.value_or(0):.0%} of the time"
-    paths = (f"{gpu.at}.clock_hz", f"{gpu.place}.clock_max_hz", f"{gpu.place}.performance_state")
-    known = (gpu.clock_hz, gpu.gpu.clock_max_hz, gpu.gpu.performance_state)
-    cited = tuple(cite(case, path) for path, fact in zip(paths, known, strict=True) if isinstance(fact, Known))
+    clocks = (f"{gpu.at}.clock_hz", f"{gpu.place}.clock_max_hz", f"{gpu.place}.performance_state")
     return Found(
         because=f"{busy} at {_low(case, gpu)}, with power and heat to spare",
-        evidence=(cite(case, f"{gpu.at}.busy"), *cited),
+        evidence=(cite(case, f"{gpu.at}.busy"), *cite_known(case, *clocks)),
         cure=Cure(),
         remedies=(Remedy(Knob.CLOCKS.to(None, _FREE), Cure()),),
     )

@@ -49,17 +49,12 @@ from unslow.think.case.placement import ALL_LAYERS, leaves_out_the_output, seen_
 from unslow.think.case.slowness import lost_against
 from unslow.think.case.vram import available_vram_bytes, gpus_of, runtime_sees_gpu, whole_on_gpu
 from unslow.think.case.work import EVERYTHING, USABLE, Cure
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, check_by
 from unslow.think.causes._facts import cite, cite_remarks, free_before_load
 
 TOO_FEW = 4  # Layers: a card on which no more than these fit is no reason to use it
 _OLD_PROGRAM = re.compile(r"(?:^|/)(?:main|server)(?:\.exe)?$")
 """What llama.cpp's programs were called until June 2024, long before it placed layers by itself."""
-
-
-def check(case: Case) -> Found | Absent | Suspected:
-    """Hold the number that was set against the number that fits; some numbers are too low for any card."""
-    return first_to_decide(case, _by_tensors, _by_room, _by_weights_kept_away, _by_tiny_number, _by_no_number)
 
 
 def _by_tensors(case: Case) -> Found | None:
@@ -163,6 +158,7 @@ def _told(case: Case, why: str, fact: str) -> Found:
 
 
 def _by_room(case: Case) -> Found | Absent | Suspected:
+    """The number that was set against the number that fits."""
     asked, setting = _asked(case)
     if asked is None:
         return _nothing_sets_it(case)
@@ -257,7 +253,7 @@ CAUSE = Cause(
             "account.remarks",
         ),
     ),
-    check=check,
+    check=check_by(_by_tensors, _by_room, _by_weights_kept_away, _by_tiny_number, _by_no_number),
     explains=(
         "weights_spill_to_ram",
         "other_process_holds_vram",

@@ -28,16 +28,25 @@ import re
 from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
-from unslow.facts.values import Known
 from unslow.think.case.gpus import POWER, LoadedGpu, explains, starved
 from unslow.think.case.narrative import blames, experiment_on, gain_of, is_clear, remarks_on, times_as_fast
 from unslow.think.case.placement import cpu_computes
 from unslow.think.case.slowness import generates_slowly, shortfall
 from unslow.think.case.vram import gpus_of
 from unslow.think.case.work import Cure
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, check_by
 from unslow.think.causes._evidence import cpu_dominates
-from unslow.think.causes._facts import ask_for, at_work, cite, cite_comparison, cite_remarks, gpu_state, must_be_slow
+from unslow.think.causes._facts import (
+    ask_for,
+    ask_gpu_state,
+    at_work,
+    cite,
+    cite_comparison,
+    cite_known,
+    cite_remarks,
+    gpu_state,
+    must_be_slow,
+)
 
 LOW_CLOCK = 0.85  # Of the highest clock: a cap that leaves more than this costs next to nothing
 _POWER_WORDS = re.compile(r"(?i)\b\d+ ?w\b|watt|power|battery|plugged|mains")
@@ -45,11 +54,6 @@ _OF_A_LAPTOP = re.compile(r"\b(?:laptop|mobile|max-q)\b|\b\d{3,4}M\b", re.IGNORE
 _RAISE = "raise the power limit; a laptop: plug it in"
 _RAISED = Remedy(Knob.POWER.to(None, _RAISE), None, "heat")
 AT_LIMIT = 0.93  # Of the limit: samples of the power lie a little under it
-
-
-def check(case: Case) -> Found | Absent | Suspected:
-    """Look for a trial with more power; else for a power reason, power at its limit, low clocks, and a low speed."""
-    return first_to_decide(case, _by_trial, _by_readings, _by_words)
 
 
 def _by_trial(case: Case) -> Found | None:
@@ -84,8 +88,7 @@ def _by_readings(case: Case) -> Found | Absent:
 
 
 def _judged(case: Case, gpu: LoadedGpu) -> Found | Absent:
-    for path in (f"{gpu.at}.clock_hz", f"{gpu.place}.clock_max_hz"):
-        ask_for(case, path, gpu_state(case))
+    ask_gpu_state(case, f"{gpu.at}.clock_hz", f"{gpu.place}.clock_max_hz")
     clock = gpu.clock_share or 1.0
     if clock > LOW_CLOCK:
         return Absent(f"at its power limit the clocks are still {clock:.0%} of their maximum")
@@ -93,8 +96,8 @@ def _judged(case: Case, gpu: LoadedGpu) -> Found | Absent:
         return Absent("the GPU waits for something else most of the time: its clocks are a consequence")
     power = f"{gpu.at}.power_w" if gpu.at == gpu.place else f"{gpu.at}.power_max_w"
     is_cut = "hw_power_brake_slowdown" in gpu.reasons.value_or([])  # from outside: it is low then, not at its limit
-    for path in () if is_cut else (power, f"{gpu.place}.power_limit_w"):
-        ask_for(case, path, gpu_state(case))
+    if not is_cut:
+        ask_gpu_state(case, power, f"{gpu.place}.power_limit_w")
     if not is_cut and gpu.power_share is not None and gpu.power_share < AT_LIMIT:
         return Absent(f"it draws {gpu.power_share:.0%} of its limit")
     if not must_be_slow(case) or not explains(clock, shortfall(case)):
@@ -104,8 +107,7 @@ def _judged(case: Case, gpu: LoadedGpu) -> Found | Absent:
     change = Knob.POWER.to(usual if usual > limit else None, _RAISE)
     if _OF_A_LAPTOP.search(gpu.gpu.name.value_or("")):
         change = Knob.POWER.to(None, "plug the laptop in, and choose its performance profile")
-    known = isinstance(gpu.power_w, Known)
-    cited_power = (cite(case, power, f"{limit:.0f} W allowed" if limit else None),) if known else ()
+    allowed = f"{limit:.0f} W allowed" if limit else None
     below = f", {usual:.0f} W by default" if usual > limit else ""
     told = f" ({limit:.0f} W{below})" if limit else ""
     return Found(
@@ -113,7 +115,7 @@ def _judged(case: Case, gpu: LoadedGpu) -> Found | Absent:
         evidence=(
             cite(case, f"{gpu.at}.event_reasons"),
             cite(case, f"{gpu.at}.clock_hz", f"{clock:.0%} of the maximum"),
-            *cited_power,
+            *cite_known(case, power, reference=allowed),
         ),
         cure=Cure(),
         remedies=(Remedy(change, Cure(), "heat"),),
@@ -124,7 +126,7 @@ CAUSE = Cause(
     title="The power limit holds the GPU back",
     phase="decode",
     needs=(("run.gpus", "machine.gpus", "account.comparisons", "account.remarks"),),
-    check=check,
+    check=check_by(_by_trial, _by_readings, _by_words),
     gpu_only=True,
     ask="while it generates: {gpu_state}",
 )

@@ -39,7 +39,7 @@ from unslow.think.case.prediction import DECODE
 from unslow.think.case.slowness import WORTH_NAMING, lost_against, times_slower
 from unslow.think.case.vram import gpus_used, other_gpu_processes
 from unslow.think.case.work import Cure
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, check_by
 from unslow.think.causes._evidence import ENOUGH_SAMPLES, cite_watched, gpu_figure, in_phase
 from unslow.think.causes._facts import cite, cite_comparison, cite_remarks, must_list_processes, must_tell_own, need
 from unslow.think.report import Evidence
@@ -59,11 +59,6 @@ _HOT = {"hw_slowdown", "hw_thermal_slowdown", "sw_thermal_slowdown"}
 
 WATCHED = "run.telemetry"
 WORK = "the work of other processes on the GPU"
-
-
-def check(case: Case) -> Found | Absent | Suspected:
-    """A stranger on a busy GPU, and tokens far slower than all that is known explains."""
-    return first_to_decide(case, _by_pauses, _by_processes, _by_words)
 
 
 def _by_words(case: Case) -> Found | Suspected | None:
@@ -185,7 +180,7 @@ CAUSE = Cause(
     title="Another program computes on the same GPU",
     phase="decode",
     needs=(("machine.gpus.0.processes", "run.telemetry", "account.remarks"),),
-    check=check,
+    check=check_by(_by_pauses, _by_processes, _by_words),
     on_gpu=True,
     explains=("gpu_power_capped", "gpu_held_at_low_clocks", "gpu_thermal_throttling", "cpu_contended"),
     gpu_only=True,

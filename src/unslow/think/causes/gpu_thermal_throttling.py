@@ -39,10 +39,9 @@ from unslow.think.case.placement import cpu_computes
 from unslow.think.case.slowness import generates_slowly, shortfall
 from unslow.think.case.vram import gpus_used
 from unslow.think.case.work import Cure
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
+from unslow.think.causes._cause import Absent, Cause, Citations, Found, Remedy, Suspected, first_to_decide
 from unslow.think.causes._evidence import cite_watched, cpu_dominates, figure_of
-from unslow.think.causes._facts import ask_for, at_work, cite, cite_remarks, gpu_state, must_be_slow
-from unslow.think.report import Evidence
+from unslow.think.causes._facts import ask_for, ask_gpu_state, at_work, cite, cite_remarks, gpu_state, must_be_slow
 
 LOW = 0.9  # Of the clock or the speed before it got hot: less of a fall is noise
 WARM_C = 80  # A slowdown of the hardware, which does not name its reason, is one of heat from here on
@@ -120,8 +119,7 @@ def _by_words(case: Case) -> Found | Suspected | None:
 
 
 def _judged(case: Case, gpu: LoadedGpu) -> Found | Absent:
-    for path in (f"{gpu.at}.clock_hz", f"{gpu.place}.clock_max_hz"):
-        ask_for(case, path, gpu_state(case))
+    ask_gpu_state(case, f"{gpu.at}.clock_hz", f"{gpu.place}.clock_max_hz")
     share = gpu.clock_share or 1.0
     if share > LOW:
         return Absent(f"a thermal reason is set, and the clocks are at {share:.0%} of their maximum")
@@ -148,7 +146,7 @@ def _which(case: Case, gpu: LoadedGpu) -> tuple[str, str]:
     return f"GPU {gpu.gpu.index}", ", and the others wait for it" if splits_tensors(case) else ""
 
 
-def _found(case: Case, because: str, evidence: tuple[Evidence, ...]) -> Found:
+def _found(case: Case, because: str, evidence: Citations) -> Found:
     change = Knob.POWER.to(None, _ON_A_MAC if system_of(case) == "macOS" else _ANYWHERE)
     return Found(because, evidence, Cure(), (Remedy(change, Cure()),))
 

@@ -32,10 +32,9 @@ from unslow.think.case.runtime import runs_ggml
 from unslow.think.case.slowness import expected_together
 from unslow.think.case.vram import buffers_of, runtime_sees_gpu
 from unslow.think.case.waits import SOMEBODY
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy
+from unslow.think.causes._cause import Absent, Cause, Citations, Found, Remedy
 from unslow.think.causes._evidence import cite_traffic, counts_waiting, nobody_else, waited
 from unslow.think.causes._facts import ask_for, cite, cite_remarks
-from unslow.think.report import Evidence
 
 USUAL = 4  # People, where nobody counted them: the slots that llama.cpp has by itself
 SHOW = "while people wait: {queue}"
@@ -86,7 +85,7 @@ def check(case: Case) -> Found | Absent:
     )
 
 
-def _waiting(case: Case) -> tuple[str, tuple[Evidence, ...]]:
+def _waiting(case: Case) -> tuple[str, Citations]:
     """Who waits, in words, and what shows it; nothing where nobody does."""
     traffic, deferred = case.run.traffic, case.runtime.deferred_requests.value_or(0)
     if isinstance(traffic, Known) and traffic.value.waiting >= SOMEBODY:

@@ -37,9 +37,8 @@ from unslow.think.case.placement import cpu_computes
 from unslow.think.case.prediction import measured_rate
 from unslow.think.case.slowness import lost_against
 from unslow.think.case.work import Cure
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
+from unslow.think.causes._cause import Absent, Cause, Citations, Found, Remedy, Suspected, first_to_decide
 from unslow.think.causes._facts import cite, cite_remarks, need
-from unslow.think.report import Evidence
 
 ONE_BY_ONE = ("transformers", "exllama", "text-generation-webui", "ctransformers", "autogptq", "autoawq")
 """Runtimes that start every operation from Python."""
@@ -94,7 +93,7 @@ def _explained(case: Case) -> tuple[str, ...]:
     return tuple(cause for cause in CAUSE.explains if not (tried and cause == "sampling_on_cpu"))
 
 
-def _by_requests(case: Case) -> Absent | tuple[Evidence, ...]:
+def _by_requests(case: Case) -> Absent | Citations:
     """The time of a step with several requests against that with one: launches cost the same for both."""
     tried = sorted(need(case, "run.at_once"), key=lambda t: t.requests)
     if len(tried) < 2 or min(t.tokens_per_s for t in tried) <= 0:  # noqa: PLR2004 (one alone, and several)
@@ -107,7 +106,7 @@ def _by_requests(case: Case) -> Absent | tuple[Evidence, ...]:
     return (cite(case, "run.at_once", "1 where launches decide", words),)
 
 
-def _by_core(case: Case) -> Absent | tuple[Evidence, ...]:
+def _by_core(case: Case) -> Absent | Citations:
     """One core that is busy all the time beside a GPU whose memory is not."""
     own, _ = need(case, "run.own_cpus"), need(case, "run.gpus")
     loads = gpu_samples(case)

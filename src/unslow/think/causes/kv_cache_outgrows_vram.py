@@ -35,20 +35,14 @@ from unslow.think.case.demand import can_shrink_cache
 from unslow.think.case.narrative import experiment_on, remarks_on, told_ratio
 from unslow.think.case.runtime import runs_ggml, runs_paged
 from unslow.think.case.vram import buffers_of, gpus_used, runtime_sees_gpu
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
-from unslow.think.causes._evidence import BEYOND, Fall, fall_with_depth
+from unslow.think.causes._cause import Absent, Cause, Citations, Found, Remedy, Suspected, check_by
+from unslow.think.causes._evidence import BEYOND, fall_with_depth
 from unslow.think.causes._facts import cite, cite_comparison, cite_remarks
 from unslow.think.causes._memory_remedies import HALF_CACHE
-from unslow.think.report import Evidence
 
 CLIFF = 2.5
 """A gentle slope stays below this: at 32,000 tokens of an 8B model the cache is about as large as the weights."""
 FULL_BYTES = 600 * MIB  # Free memory of a GPU that is full: what drivers and allocators leave
-
-
-def check(case: Case) -> Found | Absent | Suspected:
-    """Hold the fall of the speed with depth against what reading a longer cache costs."""
-    return first_to_decide(case, _by_depths, _by_room, _by_fall)
 
 
 def _by_depths(case: Case) -> Found | Absent | Suspected:
@@ -58,13 +52,14 @@ def _by_depths(case: Case) -> Found | Absent | Suspected:
         return Absent(f"the ordinary cost of a longer cache: {fall.words}")
     if buffers_of(case, "kv", on_gpu=False):
         return Absent("the runtime itself keeps the cache in the host's memory, which is another cause")
-    full = _full(case)
+    slower = f"{fall.measured:.1f} times slower, where a longer cache alone costs {fall.expected:.1f} times"
+    words, full = f"{fall.words}: {slower}", _full(case)
     if full:
         tried = cite(case, "run.depths", f"{fall.expected:.1f} times slower by physics", fall.words)
-        return _found(case, _in_words(fall), (tried, *full), fall.beyond)
+        return _found(case, words, (tried, *full), fall.beyond)
     if _free_known(case):
         return Absent(f"it falls {fall.beyond:.1f} times too far with depth, but the GPU's memory has room")
-    return Suspected(_in_words(fall), "machine.gpus.0.vram_free_bytes", CAUSE.ask)
+    return Suspected(words, "machine.gpus.0.vram_free_bytes", CAUSE.ask)
 
 
 def _by_room(case: Case) -> Absent | None:
@@ -82,10 +77,6 @@ def _free_known(case: Case) -> bool:
     return bool(gpus) and all(isinstance(g.vram_free_bytes, Known) for g in gpus)
 
 
-def _in_words(fall: Fall) -> str:
-    return f"{fall.words}: {fall.measured:.1f} times slower, where a longer cache alone costs {fall.expected:.1f} times"
-
-
 def _by_fall(case: Case) -> Found | Absent | Suspected | None:
     """Two speeds that somebody tells."""
     fall = experiment_on(case, Topic.DEPTH, Topic.CONTEXT, metrics=("decode",))
@@ -101,7 +92,7 @@ def _by_fall(case: Case) -> Found | Absent | Suspected | None:
     return _found(case, because, (cite_comparison(case, fall), *full), told_ratio(fall))
 
 
-def _found(case: Case, because: str, evidence: tuple[Evidence, ...], speedup: float) -> Found:
+def _found(case: Case, because: str, evidence: Citations, speedup: float) -> Found:
     return Found(
         because=because,
         evidence=evidence,
@@ -113,7 +104,7 @@ def _found(case: Case, because: str, evidence: tuple[Evidence, ...], speedup: fl
     )
 
 
-def _full(case: Case) -> tuple[Evidence, ...]:
+def _full(case: Case) -> Citations:
     """What shows that the GPU's memory is used up."""
     for place, gpu in enumerate(case.machine.gpus.value_or(())):
         if gpu in gpus_used(case) and isinstance(gpu.vram_free_bytes, Known) and gpu.vram_free_bytes.value < FULL_BYTES:
@@ -125,7 +116,7 @@ CAUSE = Cause(
     title="The KV cache outgrows the GPU's memory",
     phase="decode",
     needs=(("run.depths", "runtime.name", "account.comparisons"),),
-    check=check,
+    check=check_by(_by_depths, _by_room, _by_fall),
     on_gpu=True,
     explains=("driver_spills_to_shared_memory",),
     gpu_only=True,

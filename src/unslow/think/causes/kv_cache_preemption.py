@@ -34,11 +34,10 @@ from unslow.think.case.narrative import blames, remarks_on
 from unslow.think.case.runtime import runs_paged
 from unslow.think.case.vram import gpus_used
 from unslow.think.case.waits import SOMEBODY
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
+from unslow.think.causes._cause import Absent, Cause, Citations, Found, Remedy, Suspected, check_by
 from unslow.think.causes._evidence import cite_traffic, counts_waiting, waited
 from unslow.think.causes._facts import ask_for, cite, cite_remarks
 from unslow.think.physics.chip import HALF
-from unslow.think.report import Evidence
 from unslow.think.speed.load import type_class
 
 FULL = 0.9  # Of the cache: the next request no longer finds its blocks
@@ -49,11 +48,6 @@ MOST_WITHOUT_BUFFERS = 0.88
 RARELY = 0.01  # Of the requests: what so few of them lose, nobody notices
 _KEEP = ("llama.cpp", "Ollama", "LM Studio", "KoboldCpp", "MLX-LM")
 SHOW = "under load: {preemptions}"
-
-
-def check(case: Case) -> Found | Absent | Suspected:
-    """Look for preemptions, then for a full cache with requests that wait or several that grow."""
-    return first_to_decide(case, _by_traffic, _by_kind, _by_counters, _by_words)
 
 
 def _by_kind(case: Case) -> Absent | None:
@@ -140,7 +134,7 @@ def _were(count: int) -> str:
     return "was" if count == 1 else "were"
 
 
-def _found(case: Case, because: str, evidence: tuple[Evidence, ...]) -> Found:
+def _found(case: Case, because: str, evidence: Citations) -> Found:
     remedies = []
     blocks, tokens = case.runtime.kv_blocks_set.value_or(0), case.runtime.kv_capacity_tokens.value_or(0)
     if blocks:
@@ -182,7 +176,7 @@ CAUSE = Cause(
     title="The KV cache is full",
     phase="queue",
     needs=(("run.traffic", "runtime.preemptions", "runtime.kv_usage", "runtime.name", "account.remarks"),),
-    check=check,
+    check=check_by(_by_traffic, _by_kind, _by_counters, _by_words),
     explains=("queueing", "gpu_underused_by_one_stream"),
     ask=SHOW,
 )

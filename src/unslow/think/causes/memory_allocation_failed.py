@@ -37,7 +37,7 @@ from unslow.think.case.narrative import places_layers_itself
 from unslow.think.case.vram import available_vram_bytes, compute_bytes, failed_on_gpu, margin_bytes
 from unslow.think.case.work import Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy
-from unslow.think.causes._facts import cite, if_known
+from unslow.think.causes._facts import cite, cite_known, if_known
 from unslow.think.causes._memory_remedies import HALF_CACHE
 from unslow.think.physics.placement import FIT_MARGIN_BYTES
 
@@ -80,7 +80,7 @@ def check(case: Case) -> Found | Absent:
         because=f"{size}{_WHAT[failure.value.what]} could not be allocated{where}{room}",
         evidence=(
             cite(case, "runtime.allocation_failure", free_before, failure.value.message),
-            *((cite(case, "runtime.context_length"),) if isinstance(case.runtime.context_length, Known) else ()),
+            *cite_known(case, "runtime.context_length"),
         ),
         cure=Cure(vram_bytes=free, context=_SHORT) if free is not None and on_gpu else None,
         remedies=remedies,

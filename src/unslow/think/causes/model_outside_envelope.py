@@ -26,13 +26,13 @@ Another model gives other answers.
 
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
-from unslow.facts.values import GIB, Known
+from unslow.facts.values import GIB
 from unslow.think.case.demand import kv_per_token, missing
 from unslow.think.case.gpus import is_unified, vram_total_bytes
 from unslow.think.case.placement import seen_split
 from unslow.think.case.work import EVERYTHING
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy
-from unslow.think.causes._facts import cite, need
+from unslow.think.causes._facts import cite, cite_known, need
 from unslow.think.physics.placement import COMPUTE_BUFFER_BYTES
 
 FEWEST_BITS = 3.06  # IQ3_XXS: the smallest quant of llama.cpp that is commonly recommended
@@ -67,10 +67,7 @@ def check(case: Case) -> Found | Absent:
     smaller = f"a smaller model{size}, or a mixture of experts with a small active part"
     return Found(
         because=f"the model is too large for the GPU in any useful quant: {sizes}",
-        evidence=(
-            cite(case, "model.parameters", sizes),
-            *((cite(case, "runtime.gpu_layers"),) if isinstance(case.runtime.gpu_layers, Known) else ()),
-        ),
+        evidence=(cite(case, "model.parameters", sizes), *cite_known(case, "runtime.gpu_layers")),
         cure=EVERYTHING,
         remedies=(Remedy(Knob.QUANT.to(None, smaller), None, "another model"),),
     )

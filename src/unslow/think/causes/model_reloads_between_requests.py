@@ -39,10 +39,10 @@ from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
 from unslow.think.case.narrative import names_phase, remarks_on
 from unslow.think.case.runtime import EACH, Reloading, keep_alive_s, load_time_s, own_loads, reloading
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
+from unslow.think.causes._cause import Absent, Cause, Citations, Found, Remedy, Suspected, check_by
 from unslow.think.causes._evidence import cite_traffic, started_without
 from unslow.think.causes._facts import ask_for, cite, cite_remarks
-from unslow.think.report import Cost, Evidence
+from unslow.think.report import Cost
 
 SEVERAL = 2  # Loads: the first is everybody's
 NOTICED_S = 1.0  # A load that takes less is hardly noticed
@@ -58,11 +58,6 @@ _KEPT = Remedy(Knob.KEEP_ALIVE.to(-1, "keep the model loaded"), None, "its memor
 _LEFT_OUT = Remedy(Knob.KEEP_ALIVE.to(None, "change the client that sends `keep_alive` 0, or that stops the model"))
 _KNOBS = {"-t": Knob.THREADS, "-ngl": Knob.GPU_LAYERS, "-b": Knob.BATCH, "-ub": Knob.BATCH, "-np": Knob.PARALLEL}
 _SHARED = Remedy(Knob.CONTEXT_LENGTH.to(None, "one context for every client, set on the server"))
-
-
-def check(case: Case) -> Found | Absent | Suspected:
-    """Look for loads that take turns, for a model that is never kept, and for what somebody saw."""
-    return first_to_decide(case, _by_traffic, _by_setting, _by_command, _by_loads, _by_words)
 
 
 def _by_command(case: Case) -> Absent | None:
@@ -176,7 +171,7 @@ def _by_words(case: Case) -> Found | Suspected | None:
     return _found(f"the model is loaded again and again: {again[0].text}", cite_remarks(case, again))
 
 
-def _found(because: str, evidence: tuple[Evidence, ...], first: Remedy | None = None) -> Found:
+def _found(because: str, evidence: Citations, first: Remedy | None = None) -> Found:
     return Found(because, evidence, remedies=tuple(dict.fromkeys((first or _SHARED, _KEPT))))
 
 
@@ -184,7 +179,7 @@ CAUSE = Cause(
     title="The model is loaded again between requests",
     phase="load",
     needs=(("run.traffic", "runtime.loads", "runtime.keep_alive_s", "runtime.command", "account.remarks"),),
-    check=check,
+    check=check_by(_by_traffic, _by_setting, _by_command, _by_loads, _by_words),
     explains=("slow_model_load", "queueing"),
     ask=SHOW,
 )

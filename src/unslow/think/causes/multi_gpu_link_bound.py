@@ -55,20 +55,14 @@ from unslow.think.case.prediction import Prediction, measured_rate, predict
 from unslow.think.case.slowness import shortfall
 from unslow.think.case.vram import gpus_of
 from unslow.think.case.work import Cure
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
+from unslow.think.causes._cause import Absent, Cause, Citations, Found, Remedy, Suspected, check_by
 from unslow.think.causes._facts import ask_for, cite, cite_comparison
-from unslow.think.report import Evidence
 
 SHOW = "{gpu_links}, and {try_split}"
 BY_LAYERS = Cure(by_layers=True)
 _WIDER = "more lanes for each card, slots of one processor, or GPUs with NVLink; or fewer GPUs and a smaller quant"
 _MODES = re.compile(r"\b(?:row|tensor|graph)\b")
 _SPLITS = re.compile(r"\b(row|layer|tensor|none)s?\b\W{1,3}\d")
-
-
-def check(case: Case) -> Found | Absent | Suspected:
-    """Look for a trial, for a default that changed, for a split over slow links, and for what somebody saw."""
-    return first_to_decide(case, _by_trial, _by_change, _by_split, _by_words)
 
 
 def _by_trial(case: Case) -> Found | Absent | Suspected | None:
@@ -163,7 +157,7 @@ def _by_words(case: Case) -> Suspected | None:
     return Suspected(said[0].text, "the speed of another split", SHOW) if said else None
 
 
-def _found(because: str, evidence: tuple[Evidence, ...], mode: str | None, speedup: float | None) -> Found:
+def _found(because: str, evidence: Citations, mode: str | None, speedup: float | None) -> Found:
     cure = None if speedup else Cure()
     why = "split by layers: next to nothing crosses then" if mode == "layer" else "the other way to split"
     return Found(because, evidence, cure, (Remedy(Knob.SPLIT_MODE.to(mode, why)),), None, speedup)
@@ -173,7 +167,7 @@ CAUSE = Cause(
     title="The split over several GPUs costs more than it gains",
     phase="decode",
     needs=(("machine.gpus", "account.comparisons", "account.remarks"),),
-    check=check,
+    check=check_by(_by_trial, _by_change, _by_split, _by_words),
     on_gpu=True,
     explains=("runtime_version_regressed",),
     gpu_only=True,

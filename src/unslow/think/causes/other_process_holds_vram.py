@@ -49,7 +49,7 @@ from unslow.think.case.vram import (
     seen_gpus,
 )
 from unslow.think.case.work import Cure
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, check_by
 from unslow.think.causes._facts import (
     cite,
     cite_remarks,
@@ -70,14 +70,8 @@ _FIND_IT = Remedy(
 )
 
 
-def check(case: Case) -> Found | Absent | Suspected:
-    """Hold what strangers have against what the model lacks, or one load against another."""
-    return first_to_decide(
-        case, _by_loads, _by_two_readings, _by_better_gpu, _by_list, _by_account, _by_share, _by_words
-    )
-
-
 def _by_list(case: Case) -> Found | Absent:
+    """What strangers have against what the model lacks."""
     failed = case.runtime.allocation_failure.value_or(None) is not None
     if not failed and not layers_left_on_host(case) and not driver_lends(case):
         # one that counts as on a GPU where strangers leave it no room: a driver lends, if the settings let it
@@ -266,7 +260,7 @@ CAUSE = Cause(
             "runtime.loads",
         ),
     ),
-    check=check,
+    check=check_by(_by_loads, _by_two_readings, _by_better_gpu, _by_list, _by_account, _by_share, _by_words),
     on_gpu=True,
     fails_load=True,
     gpu_only=True,

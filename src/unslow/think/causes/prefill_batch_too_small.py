@@ -44,9 +44,9 @@ from unslow.think.case.overrides import sent_away
 from unslow.think.case.placement import cpu_computes
 from unslow.think.case.prediction import predict_prefill
 from unslow.think.case.work import Cure, prompt_speed
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
+from unslow.think.causes._cause import Absent, Cause, Citations, Found, Remedy, Suspected, check_by
 from unslow.think.causes._facts import ask_for, cite, cite_comparison, cite_remarks
-from unslow.think.report import Cost, Evidence
+from unslow.think.report import Cost
 
 ENOUGH = 512  # Tokens: the default of llama.cpp; a usual GPU gains little from more
 FEW_ROWS = 16  # Of a matrix: kernels work on tiles of about so many
@@ -58,11 +58,6 @@ NEAR = 0.3  # Of what physics gives for this micro-batch: what is slower than th
 _CURE = Cure(ubatch=ENOUGH)
 _UNSET = "no larger micro-batch is set for experts whose weights are copied"
 SHOW = "{try_ubatch}"
-
-
-def check(case: Case) -> Found | Absent | Suspected:
-    """Look for a trial, then for a small micro-batch and prompts that are bound by its reads."""
-    return first_to_decide(case, _by_trial, _by_experts, _by_size)
 
 
 def _by_trial(case: Case) -> Found | Absent | Suspected | None:
@@ -122,7 +117,7 @@ def _by_size(case: Case) -> Found | Absent | Suspected:
     return _judged(size, speed.value, now.tokens_per_s.mid, then.tokens_per_s.mid, evidence)
 
 
-def _judged(size: int, speed: float, now: float, then: float, evidence: tuple[Evidence, ...]) -> Found | Absent:
+def _judged(size: int, speed: float, now: float, then: float, evidence: Citations) -> Found | Absent:
     """The speed that was measured, beside what physics gives for this micro-batch and for the usual one."""
     words = f"only {size} tokens of a prompt are read at once"
     gains_nothing = then < WORTH_COMPARING * now
@@ -155,7 +150,7 @@ def _size(case: Case) -> tuple[int, str]:
     return known[path], path
 
 
-def _found(because: str, evidence: tuple[Evidence, ...], speedup: float | None) -> Found:
+def _found(because: str, evidence: Citations, speedup: float | None) -> Found:
     change = Knob.BATCH.to(ENOUGH, "more tokens share each pass over the weights")
     return Found(because, evidence, _CURE, (Remedy(change, _CURE, "a larger compute buffer"),), speedup=speedup)
 
@@ -166,7 +161,7 @@ CAUSE = Cause(
     needs=(
         ("runtime.ubatch", "runtime.batch", "runtime.max_batched_tokens", "account.comparisons", "account.remarks"),
     ),
-    check=check,
+    check=check_by(_by_trial, _by_experts, _by_size),
     explains=("prefill_pcie_bound",),
     ask=SHOW,
 )

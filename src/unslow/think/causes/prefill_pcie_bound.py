@@ -28,7 +28,7 @@ import msgspec
 from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
-from unslow.facts.values import GB, Known, Unknown
+from unslow.facts.values import GB, Unknown
 from unslow.think.case.demand import missing
 from unslow.think.case.narrative import WORTH_COMPARING, is_report, names_phase, remarks_on
 from unslow.think.case.placement import (
@@ -40,9 +40,9 @@ from unslow.think.case.placement import (
 )
 from unslow.think.case.prediction import Prediction, predict_prefill
 from unslow.think.case.work import Cure, measured_prompt_tokens, prompt_speed
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, fact_at, first_to_decide
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
 from unslow.think.causes._evidence import USUAL_UBATCH, Price, copies
-from unslow.think.causes._facts import ask_for, cite, cite_remarks
+from unslow.think.causes._facts import ask_for, cite_known, cite_remarks
 
 LARGE_UBATCH = 4096  # Tokens: the most that people use for experts in RAM; its compute buffer takes a few GiB
 SHORT_COPY_S = 0.25  # A copy for each micro-batch that takes less is not noticed
@@ -131,8 +131,9 @@ def _by_words(case: Case, words: str, copy_s: float, *, link_known: bool) -> Fou
 def _found(because: str, case: Case, ubatch: int) -> Found:
     larger, cure = _larger(ubatch), Cure(ubatch=_larger(ubatch))
     change = Knob.BATCH.to(larger, "a larger micro-batch shares each copy among more tokens")
-    shown = tuple(cite(case, path) for path in _SHOWN if isinstance(fact_at(case, path), Known))
-    return Found(because, shown, remedies=(Remedy(change, cure, "more GPU memory for the compute buffer"),))
+    return Found(
+        because, cite_known(case, *_SHOWN), remedies=(Remedy(change, cure, "more GPU memory for the compute buffer"),)
+    )
 
 
 def _larger(ubatch: int) -> int:

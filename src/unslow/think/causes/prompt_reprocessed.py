@@ -47,7 +47,7 @@ from unslow.think.case.narrative import (
     times_as_fast,
 )
 from unslow.think.case.work import prompt_speed
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
+from unslow.think.causes._cause import Absent, Cause, Citations, Found, Remedy, Suspected, check_by
 from unslow.think.causes._facts import ask_for, cite, cite_comparison, cite_remarks
 from unslow.think.report import Cost, Evidence
 
@@ -61,11 +61,6 @@ LONG_PROMPT, ALIKE = 256, 0.25
 """Turns of one conversation are about as long as the one before, texts of all kinds are not."""
 IN_A_ROW = 3  # Prompts of one length: two may be alike by chance
 SHOW = "`unslow` while the server is idle; or {turns}"
-
-
-def check(case: Case) -> Found | Absent | Suspected:
-    """Look for what the log counts, for a trial, for a cache that is off, and for what somebody saw."""
-    return first_to_decide(case, _by_turns, _by_traffic, _by_trial, _by_words, _by_setting, _by_count)
 
 
 def _by_turns(case: Case) -> Found | Absent | None:
@@ -177,7 +172,7 @@ def _by_setting(case: Case) -> Found | Suspected | None:
     return _found(case, _OFF, (cite(case, "runtime.prompt_cache"),))
 
 
-def _found(case: Case, because: str, evidence: tuple[Evidence, ...], speedup: float | None = None) -> Found:
+def _found(case: Case, because: str, evidence: Citations, speedup: float | None = None) -> Found:
     why = "a stable start of the prompt, a slot of its own, a larger cache"
     is_on = case.runtime.prompt_cache.value_or(default=False)  # then it is up to what is asked
     change = Knob.CLIENT.to(None, why) if is_on else Knob.PROMPT_CACHE.to(value=True, why=why)
@@ -197,6 +192,6 @@ CAUSE = Cause(
             "account.comparisons",
         ),
     ),
-    check=check,
+    check=check_by(_by_turns, _by_traffic, _by_trial, _by_words, _by_setting, _by_count),
     ask=SHOW,
 )

@@ -30,10 +30,10 @@ from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
 from unslow.think.case.narrative import is_report, names_phase, remarks_on
 from unslow.think.case.waits import SOMEBODY, is_history
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
+from unslow.think.causes._cause import Absent, Cause, Citations, Found, Remedy, Suspected, check_by
 from unslow.think.causes._evidence import cite_traffic, counts_waiting, nobody_else, waited
 from unslow.think.causes._facts import ask_for, cite, cite_remarks
-from unslow.think.report import Cost, Evidence
+from unslow.think.report import Cost
 
 MOST = 0.5  # Of the time to the first token
 LONG_S = 0.5  # A request that waits for less is not noticed beside its prompt
@@ -43,11 +43,6 @@ ROOM = 0.7  # Of the cache: with less of it in use on average, it is not what re
 _MODELS = re.compile(r"(?i)\bmodels\b")
 """Requests for several models wait for one another to be loaded: that is no queue."""
 SHOW = "while it is slow: {queue}"
-
-
-def check(case: Case) -> Found | Absent | Suspected:
-    """Hold the time in the queue against the time to the first token; else count who waits."""
-    return first_to_decide(case, _by_traffic, _by_time, _by_several, _by_count, _by_words, _by_nobody)
 
 
 def _by_traffic(case: Case) -> Found | Absent | None:
@@ -134,7 +129,7 @@ def _waited_long(case: Case) -> bool:
     return is_history(case) and case.run.queue_s.value_or(0.0) >= LONG_S
 
 
-def _found(case: Case, because: str, evidence: tuple[Evidence, ...]) -> Found:
+def _found(case: Case, because: str, evidence: Citations) -> Found:
     """Twice the places where all are taken whose number is set; else more room for what a request holds.
 
     Where the cache had room all the time, more of it helps nobody.
@@ -172,6 +167,6 @@ CAUSE = Cause(
             "account.remarks",
         ),
     ),
-    check=check,
+    check=check_by(_by_traffic, _by_time, _by_several, _by_count, _by_words, _by_nobody),
     ask=SHOW,
 )

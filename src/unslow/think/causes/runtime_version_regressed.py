@@ -41,9 +41,8 @@ from unslow.think.case.narrative import (
 )
 from unslow.think.case.runtime import is_older
 from unslow.think.case.slowness import shortfall
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
+from unslow.think.causes._cause import Absent, Cause, Citations, Found, Remedy, Suspected, check_by
 from unslow.think.causes._facts import cite, cite_comparison, cite_remarks
-from unslow.think.report import Evidence
 
 _OTHERWISE_EXPLAINED = (
     Topic.GPU_UNUSED, Topic.GPU_LIBRARY_MISSING, Topic.GPU_LOST, Topic.SWAPPING, Topic.SHARED_MEMORY_USED,
@@ -62,11 +61,6 @@ _WENT_BACK = re.compile(r"(?i)downgrad|roll\w{0,8} ?back|revert|\bback\b|bisect|
 USUAL_LOSS = 2.5  # Slower code rarely costs more; what does is more often a GPU that an update no longer uses
 _VERSIONS = ("version_since", "version_before")
 _ALONE = "put the rest back as it was, and run `unslow bench --compare` with both versions"
-
-
-def check(case: Case) -> Found | Absent | Suspected:
-    """Look for a version boundary, and for a loss that was measured across it."""
-    return first_to_decide(case, _by_history, _by_boundary, _by_speed)
 
 
 def _by_history(case: Case) -> Found | Absent | Suspected | None:
@@ -127,7 +121,7 @@ def _trial(case: Case, *, both: bool) -> Comparison | None:
     return compared_by(case, Topic.VERSION) or max(bare, key=told_ratio, default=None)
 
 
-def _loss(case: Case, trial: Comparison | None) -> tuple[float | None, tuple[Evidence, ...]]:
+def _loss(case: Case, trial: Comparison | None) -> tuple[float | None, Citations]:
     """How much was lost, and what shows it: two speeds, a factor, or others who see the same."""
     if trial and is_clear(trial):
         return gain_of(trial), (cite_comparison(case, trial),)
@@ -137,7 +131,7 @@ def _loss(case: Case, trial: Comparison | None) -> tuple[float | None, tuple[Evi
     return None, cite_remarks(case, remarks_on(case, Topic.SAME_FOR_OTHERS))
 
 
-def _found(case: Case, loss: float | None, evidence: tuple[Evidence, ...]) -> Found:
+def _found(case: Case, loss: float | None, evidence: Citations) -> Found:
     account = case.account
     since, before = account.version_since.value_or(""), account.version_before.value_or("")
     which = f"since {since}" if since else f"since the version after {before}" if before else "since an update"
@@ -164,7 +158,7 @@ CAUSE = Cause(
             "run.decode_tokens_per_s",
         ),
     ),
-    check=check,
+    check=check_by(_by_history, _by_boundary, _by_speed),
     last_resort=True,
     ask="{try_version}",
 )

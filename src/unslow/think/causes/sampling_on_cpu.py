@@ -46,11 +46,10 @@ from unslow.think.case.prediction import SLOWEST, Prediction, measured_rate, pre
 from unslow.think.case.slowness import shortfall
 from unslow.think.case.waits import other_processes
 from unslow.think.case.work import Cure, sampling_turns
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
+from unslow.think.causes._cause import Absent, Cause, Citations, Found, Remedy, Suspected, first_to_decide
 from unslow.think.causes._evidence import started_without
 from unslow.think.causes._facts import ask_for, cite, cite_comparison
 from unslow.think.physics.token_time import LOGPROBS_SPREAD, logprobs_s, sorting_s
-from unslow.think.report import Evidence
 
 LEAST_SHARE = 0.1  # Of a token's time: sorting that takes less is not what makes it slow
 NOT_WORTH_A_TRIAL = 0.03  # Below that, not even several sorts are a tenth
@@ -152,9 +151,9 @@ def _asked_share(case: Case) -> float | None:
     return taken_s / (taken_s + plain.seconds.mid)
 
 
-def _settings(case: Case) -> tuple[str, tuple[Evidence, ...]]:
+def _settings(case: Case) -> tuple[str, Citations]:
     """What the samplers have to do here, in words, and the facts that tell it."""
-    found: dict[str, tuple[Evidence, ...]] = {}
+    found: dict[str, Citations] = {}
     asked = {"runtime.top_k": case.runtime.top_k, "runtime.grammar": case.runtime.grammar}
     if isinstance(case.run.traffic, Known):
         asked |= {f"run.traffic.{n}": getattr(case.run.traffic.value, n) for n in ("top_k", "grammar", "logprobs")}

@@ -39,7 +39,7 @@ from unslow.think.case.runtime import computes_in_half, dotted_version, runs_ggm
 from unslow.think.case.slowness import generates_slowly, shortfall
 from unslow.think.case.vram import gpus_used
 from unslow.think.case.work import Cure
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
+from unslow.think.causes._cause import Absent, Cause, Citations, Found, Remedy, Suspected, check_by
 from unslow.think.causes._facts import cite, cite_comparison, cite_remarks
 from unslow.think.report import Evidence
 
@@ -55,11 +55,6 @@ _PLAIN = {"awq", "gptq"}
 _UNTUNED = {"gguf", "bitsandbytes", "aqlm", "squeezellm"}
 """Formats that engines can read and unpack, but have no kernel for that keeps up with the memory."""
 _TOLD = re.compile(r"not fully optimized yet|however you specified quantization=|for faster inference", re.IGNORECASE)
-
-
-def check(case: Case) -> Found | Absent | Suspected:
-    """Look for an experiment, for a slow kernel by name, and for 16-bit engines on GPUs that are slow at it."""
-    return first_to_decide(case, _by_trial, _by_quantization, _by_half, _by_words, _none_named)
 
 
 def _by_trial(case: Case) -> Found | Suspected | None:
@@ -124,7 +119,7 @@ def _by_quantization(case: Case) -> Found | Absent | Suspected | None:
     )
 
 
-def _warnings(case: Case) -> tuple[Evidence, ...]:
+def _warnings(case: Case) -> Citations:
     warnings = case.runtime.warnings
     lines = [line for line in warnings.value_or([]) if _TOLD.search(line)]
     source = warnings.source if isinstance(warnings, Known) else ""
@@ -150,7 +145,7 @@ def _by_half(case: Case) -> Found | Absent | Suspected | None:
     return _if_slow(case, because, evidence, change)
 
 
-def _if_slow(case: Case, because: str, evidence: tuple[Evidence, ...], change: Change) -> Found | Absent | Suspected:
+def _if_slow(case: Case, because: str, evidence: Citations, change: Change) -> Found | Absent | Suspected:
     """A known mechanism is the cause where decoding or prefill is slow; where nobody can tell, a suspicion."""
     slow = blames(case, "decode", "prefill") if is_report(case) else generates_slowly(case)
     if slow is None and any(e.fact == "runtime.warnings" for e in evidence):
@@ -188,7 +183,7 @@ CAUSE = Cause(
     title="A slow kernel for this GPU",
     phase="decode",
     needs=(("runtime.quantization", "runtime.kernel", "runtime.name", "account.comparisons", "account.remarks"),),
-    check=check,
+    check=check_by(_by_trial, _by_quantization, _by_half, _by_words, _none_named),
     on_gpu=True,
     explains=("kernel_launch_bound", "gpu_held_at_low_clocks"),
     gpu_only=True,

@@ -33,7 +33,7 @@ from unslow.facts.machine import Disk
 from unslow.facts.snapshot import Case
 from unslow.facts.values import GB, Known, not_found
 from unslow.think.case.narrative import experiment_on, gain_of, is_clear, names_phase, remarks_on, times_as_fast
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
+from unslow.think.causes._cause import Absent, Cause, Citations, Found, Remedy, Suspected, check_by
 from unslow.think.causes._facts import ask_for, cite, cite_comparison, cite_remarks
 from unslow.think.report import Cost, Evidence
 
@@ -54,11 +54,6 @@ CRAWL_RATE = 0.25 * GB
 """Less than any disk gives that is worth keeping models on: whatever the disk, the load itself is what is slow."""
 _RATE = re.compile(r"(?i)\b\d{1,3} ?mb/s")
 SHOW = "{disk}"
-
-
-def check(case: Case) -> Found | Absent | Suspected:
-    """Look for a trial, then hold the rate of the load against what its disk can give."""
-    return first_to_decide(case, _by_trial, _by_rate, _by_words)
 
 
 def _by_trial(case: Case) -> Found | None:
@@ -165,7 +160,7 @@ def _cited(kind: Known[str]) -> Evidence:
     )
 
 
-def _found(because: str, evidence: tuple[Evidence, ...], speedup: float | None, what: str = _LOCAL) -> Found:
+def _found(because: str, evidence: Citations, speedup: float | None, what: str = _LOCAL) -> Found:
     return Found(because, evidence, remedies=(Remedy(Knob.STORAGE.to(None, what)),), speedup=speedup)
 
 
@@ -173,6 +168,6 @@ CAUSE = Cause(
     title="The model loads slowly",
     phase="load",
     needs=(("run.load_s", "account.comparisons", "account.remarks"),),
-    check=check,
+    check=check_by(_by_trial, _by_rate, _by_words),
     ask=SHOW,
 )

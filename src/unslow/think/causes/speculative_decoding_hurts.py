@@ -32,7 +32,7 @@ from unslow.facts.values import Known
 from unslow.think.case.narrative import blames, experiment_on, gain_of, is_clear, remarks_on, slow_side_has
 from unslow.think.case.slowness import shortfall
 from unslow.think.case.work import Cure
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, check_by
 from unslow.think.causes._evidence import started_without
 from unslow.think.causes._facts import ask_for, cite, cite_comparison
 from unslow.think.physics.decode import accepted_tokens
@@ -56,11 +56,6 @@ class _Accepted(NamedTuple):
     share: float
     drafted: int
     evidence: Evidence
-
-
-def check(case: Case) -> Found | Absent | Suspected:
-    """Look for a trial with and without the draft, then for an acceptance that can't pay."""
-    return first_to_decide(case, _by_trial, _by_command, _by_acceptance)
 
 
 def _by_command(case: Case) -> Absent | None:
@@ -147,6 +142,6 @@ CAUSE = Cause(
             "account.remarks",
         ),
     ),
-    check=check,
+    check=check_by(_by_trial, _by_command, _by_acceptance),
     ask=SHOW,
 )

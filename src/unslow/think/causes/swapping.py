@@ -34,10 +34,9 @@ from unslow.think.case.narrative import amount_bytes, remarks_on
 from unslow.think.case.placement import computes_all_on_gpus
 from unslow.think.case.slowness import generates_slowly
 from unslow.think.case.work import Cure
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
+from unslow.think.causes._cause import Absent, Cause, Citations, Found, Remedy, Suspected, first_to_decide
 from unslow.think.causes._evidence import cite_watched, host_at_work
-from unslow.think.causes._facts import cite, cite_remarks
-from unslow.think.report import Evidence
+from unslow.think.causes._facts import cite, cite_known, cite_remarks
 
 PRESSED = 0.10  # Share of the time in which something waited for memory: a healthy system shows next to none
 LEAST_SWAPPED = 512 * MIB  # Any system has some old pages in its swap
@@ -93,10 +92,9 @@ def _by_watching(case: Case) -> Found | Absent | None:
     return _found(words, (cite_watched(case, "swap_in_bytes_per_s", words, "none"), *_limit(case)), Cure())
 
 
-def _limit(case: Case) -> tuple[Evidence, ...]:
+def _limit(case: Case) -> Citations:
     """What its control group may use: beyond that it swaps, however much the machine has."""
-    known = isinstance(case.runtime.memory_limit_bytes, Known)
-    return (cite(case, "runtime.memory_limit_bytes", "its control group may use so much"),) if known else ()
+    return cite_known(case, "runtime.memory_limit_bytes", reference="its control group may use so much")
 
 
 def _by_counters(case: Case) -> Found | Absent | Suspected | None:
@@ -151,7 +149,7 @@ def _by_words(case: Case) -> Found | Suspected | None:
     return _found(f"the system swaps: {said[0].text}", cite_remarks(case, said))
 
 
-def _found(because: str, evidence: tuple[Evidence, ...], cure: Cure | None = None) -> Found:
+def _found(because: str, evidence: Citations, cure: Cure | None = None) -> Found:
     change = Knob.QUANT.to(None, "fewer other programs, a shorter context, or a smaller quant or model")
     # physics reckons with memory that is there, so the case as configured is the cured one
     return Found(because, evidence, cure, (Remedy(change, cure),))

@@ -34,9 +34,8 @@ from unslow.think.case.bandwidth import cores_of, cpus_of, limits_of
 from unslow.think.case.narrative import ThreadTrial, gain_of, thread_trial, threads_of, times_as_fast
 from unslow.think.case.placement import cpu_computes
 from unslow.think.case.work import Cure
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, fact_at
+from unslow.think.causes._cause import Absent, Cause, Citations, Found, Remedy, fact_at
 from unslow.think.causes._facts import cite, cite_comparison
-from unslow.think.report import Evidence
 
 MOST_PER_CORE = 2  # Threads that a core can run at once, where nobody says how many it does
 
@@ -64,14 +63,17 @@ def check(case: Case) -> Found | Absent:
     cores = cores_of(case)
     if threads <= cores:
         return Absent(f"{threads} threads, {cores:g} cores")
-    if threads <= _cpus(case) and not tried:
-        return Absent(f"{threads} threads on {cores:g} cores that run {_cpus(case):g} at once")
+    # Threads that can run at once; where only cores were counted, as many as cores ever run
+    known = any(isinstance(f, Known) for f in (cpu.logical_cpus, cpu.threads_per_core)) or bool(limits_of(case))
+    cpus = cpus_of(case) * (1 if known else MOST_PER_CORE)
+    if threads <= cpus and not tried:
+        return Absent(f"{threads} threads on {cores:g} cores that run {cpus:g} at once")
     words = f"{threads} threads share {cores:g} cores and wait for each other after every operation"
     shown = (cite(case, fact, f"{cores:g} cores"),) if fact == "runtime.threads" else ()
     return _found(words, (*shown, cite(case, "machine.cpu.physical_cores")), max(1, int(cores)), case, tried)
 
 
-def _found(because: str, evidence: tuple[Evidence, ...], best: int, case: Case, tried: ThreadTrial | None) -> Found:
+def _found(because: str, evidence: Citations, best: int, case: Case, tried: ThreadTrial | None) -> Found:
     cure = Cure(threads=best)
     return Found(
         because=because,
@@ -80,13 +82,6 @@ def _found(because: str, evidence: tuple[Evidence, ...], best: int, case: Case, 
         remedies=(Remedy(Knob.THREADS.to(best, "one thread for each core"), cure),),
         speedup=gain_of(tried.speeds) if tried else None,
     )
-
-
-def _cpus(case: Case) -> float:
-    """Threads that can run at once; where only cores were counted, as many as cores ever run."""
-    cpu = case.machine.cpu
-    told = any(isinstance(f, Known) for f in (cpu.logical_cpus, cpu.threads_per_core)) or bool(limits_of(case))
-    return cpus_of(case) * (1 if told else MOST_PER_CORE)
 
 
 CAUSE = Cause(

@@ -35,9 +35,8 @@ from unslow.think.case.narrative import blames, experiment_on, gain_of, is_clear
 from unslow.think.case.placement import computes_all_on_gpus, cpu_computes
 from unslow.think.case.slowness import generates_slowly
 from unslow.think.case.work import Cure
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
+from unslow.think.causes._cause import Absent, Cause, Citations, Found, Remedy, Suspected, first_to_decide
 from unslow.think.causes._facts import ask_for, cite, cite_comparison, cite_remarks
-from unslow.think.report import Evidence
 
 THROTTLED = 0.05  # Of the periods: fewer are noise
 MOSTLY = 0.2  # Of the periods: a runtime that is stopped so often has more threads than its quota, whatever that is
@@ -156,7 +155,7 @@ def _threads(case: Case) -> tuple[float, str]:
     return logical // cpu.threads_per_core.value_or(2), "machine.cpu.logical_cpus"
 
 
-def _throttled(case: Case) -> tuple[float | None, tuple[Evidence, ...]]:
+def _throttled(case: Case) -> tuple[float | None, Citations]:
     """The share of periods in which the kernel stopped it: while tokens were generated, else since it started."""
     if isinstance(case.run.cpu_throttled_fraction, Known):
         return case.run.cpu_throttled_fraction.value, (cite(case, "run.cpu_throttled_fraction"),)

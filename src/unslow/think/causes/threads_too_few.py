@@ -40,9 +40,8 @@ from unslow.think.case.narrative import (
 )
 from unslow.think.case.placement import cpu_computes
 from unslow.think.case.work import Cure
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, fact_at, first_to_decide
+from unslow.think.causes._cause import Absent, Cause, Citations, Found, Remedy, Suspected, fact_at, first_to_decide
 from unslow.think.causes._facts import ask_for, cite, cite_comparison, cite_remarks, must_predict
-from unslow.think.report import Evidence
 
 SHOW = "{try_threads}"
 ROUNDING = 0.25  # Of a core: what every desktop does beside
@@ -119,7 +118,7 @@ def _against(case: Case, tried: Comparison | None) -> Absent | Suspected | None:
     return Absent("fewer threads were tried and were faster") if fewer else None
 
 
-def _found(because: str, evidence: tuple[Evidence, ...], cores: int | None, speedup: float | None) -> Found:
+def _found(because: str, evidence: Citations, cores: int | None, speedup: float | None) -> Found:
     cure = Cure(threads=cores)
     return Found(
         because, evidence, cure, (Remedy(Knob.THREADS.to(cores, "one thread for each core"), cure),), speedup=speedup

@@ -45,7 +45,7 @@ from unslow.think.case.runtime import NEWEST, build_number, runs_ggml
 from unslow.think.case.slowness import generates_slowly
 from unslow.think.case.vram import buffers_of, gpus_of
 from unslow.think.case.work import Cure
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, check_by
 from unslow.think.causes._evidence import BEYOND, TRY_IT, fall_with_depth
 from unslow.think.causes._facts import cite, cite_comparison, cite_remarks
 from unslow.think.report import Evidence
@@ -78,13 +78,6 @@ _OTHER_BACKENDS = {"Vulkan", "SYCL", "Metal", "OpenCL"}
 FAR_BELOW = 2.0
 """Times below the least that prompts should reach: attention on the CPU slows them 8 to 30 times (issue 27109)."""
 OTHER_TYPE = Knob.KV_CACHE_TYPE.to("q8_0", "a type that has kernels, for keys and values alike")
-
-
-def check(case: Case) -> Found | Absent | Suspected:
-    """Look for an experiment, for work that left the GPU, and for types that are known to lack kernels."""
-    return first_to_decide(
-        case, _by_trial, _by_word_of_the_backend, _by_buffers, _by_splits, _by_cache, _by_weights, _all_have_kernels
-    )
 
 
 def _by_word_of_the_backend(case: Case) -> Found | None:
@@ -295,7 +288,9 @@ CAUSE = Cause(
             "account.remarks",
         ),
     ),
-    check=check,
+    check=check_by(
+        _by_trial, _by_word_of_the_backend, _by_buffers, _by_splits, _by_cache, _by_weights, _all_have_kernels
+    ),
     on_gpu=True,
     ggml_only=True,
     explains=(

@@ -40,9 +40,8 @@ from unslow.think.case.narrative import amount_bytes, remarks_on, tells_only_of_
 from unslow.think.case.placement import seen_split
 from unslow.think.case.vram import buffers_of, compute_bytes, is_gpu, margin_bytes
 from unslow.think.case.work import Cure
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
+from unslow.think.causes._cause import Absent, Cause, Citations, Found, Remedy, Suspected, first_to_decide
 from unslow.think.causes._facts import cite, cite_remarks
-from unslow.think.report import Evidence
 
 LARGE_SHARE = 0.5  # Of the memory: a model that is smaller is not what the pressure comes from
 _SAID = ("machine.memory.wired_limit_bytes", "runtime.available_bytes")
@@ -189,7 +188,7 @@ def _by_words(case: Case) -> Found | Suspected | None:
     return _found(case, f"the memory is too small for it: {seen[0].text}", cite_remarks(case, seen))
 
 
-def _found(case: Case, because: str, evidence: tuple[Evidence, ...]) -> Found:
+def _found(case: Case, because: str, evidence: Citations) -> Found:
     """More for the GPU where the system can spare it; less of other things where the memory itself is short."""
     smaller = Remedy(Knob.QUANT.to(None, "a shorter context, or a smaller quant or model"), None, "quality falls")
     asked, limit, memory = _asked(case)[0], _limit(case)[0], case.machine.memory

@@ -34,18 +34,13 @@ from unslow.facts.snapshot import Case
 from unslow.facts.values import GIB, MIB, Known
 from unslow.think.case.placement import layers_left_on_host
 from unslow.think.case.runtime import runs_ggml
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, check_by
 from unslow.think.causes._facts import cite, if_known
 
 _UNALLOCATED = re.compile(r"(\d{1,6}(?:\.\d+)?) ([GM])iB is reserved by PyTorch but unallocated")
 _TRIED = re.compile(r"[Tt]ried to allocate (\d{1,6}(?:\.\d+)?) ([GM])iB")
 _UNITS = {"G": GIB, "M": MIB}
 AS_MUCH = 0.98  # Of what was free before the first load: a little comes and goes
-
-
-def check(case: Case) -> Found | Absent | Suspected:
-    """Look into the allocator's own words, then at loads that should have been alike."""
-    return first_to_decide(case, _by_message, _by_loads, _by_placement)
 
 
 def _by_message(case: Case) -> Found | Absent | None:
@@ -97,7 +92,7 @@ CAUSE = Cause(
     title="The GPU's memory is fragmented",
     phase="load",
     needs=(("runtime.allocation_failure", "runtime.loads", "runtime.state"),),
-    check=check,
+    check=check_by(_by_message, _by_loads, _by_placement),
     on_gpu=True,
     fails_load=True,
     explains=("memory_allocation_failed", "other_process_holds_vram"),

@@ -102,9 +102,14 @@ def _by_demand(case: Case) -> Found | Absent:
     if not left:
         return Absent(f"{layers.on_gpu}/{layers.total} layers are on the GPU")
     demand = read_demand(case)
-    if demand.lacking <= 0 and not _had_room(case):
+    # All of it fits by the runtime's own sum: beside the margin that a fit of its own keeps, else without
+    runtime = case.runtime
+    fits_itself = runtime.fit.value_or(default=False) or isinstance(runtime.fit_margin_bytes, Known)
+    room = runtime.available_bytes.value_or(0) - (margin_bytes(case) if fits_itself else 0.0)
+    had_room = 0 < runtime.asked_bytes.value_or(0) <= room
+    if demand.lacking <= 0 and not had_room:
         must_have_room(case)
-    if demand.lacking <= 0 or _had_room(case):
+    if demand.lacking <= 0 or had_room:
         return Absent(f"there was room: {demand.asked / GIB:.1f} GiB asked, {demand.available / GIB:.1f} GiB free")
     return Found(
         because=f"{left} of {layers.total} layers run on the CPU, all or in part: the model asks for "
@@ -117,14 +122,6 @@ def _by_demand(case: Case) -> Found | Absent:
         cure=EVERYTHING,
         remedies=memory_remedies(case),
     )
-
-
-def _had_room(case: Case) -> bool:
-    """Whether all of it fits by the runtime's own sum: beside the margin that a fit of its own keeps, else without."""
-    runtime = case.runtime
-    fits_itself = runtime.fit.value_or(default=False) or isinstance(runtime.fit_margin_bytes, Known)
-    margin = margin_bytes(case) if fits_itself else 0.0
-    return 0 < runtime.asked_bytes.value_or(0) <= runtime.available_bytes.value_or(0) - margin
 
 
 def _by_count(case: Case) -> Found | Absent | Suspected | None:

@@ -38,10 +38,9 @@ from unslow.think.case.narrative import amount_bytes, names_phase, remarks_on
 from unslow.think.case.prediction import measured_rate
 from unslow.think.case.vram import gpus_of, runtime_sees_gpu
 from unslow.think.case.work import Cure
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, fact_at, first_to_decide
+from unslow.think.causes._cause import Absent, Cause, Citations, Found, Remedy, Suspected, first_to_decide
 from unslow.think.causes._evidence import cite_watched, host_at_work
-from unslow.think.causes._facts import cite, cite_remarks
-from unslow.think.report import Evidence
+from unslow.think.causes._facts import cite, cite_known, cite_remarks
 
 LEAST_READ, LEAST_READ_BYTES = 0.01, 4 * MIB
 """Of the weights, and in bytes, for each token: what else a machine reads meanwhile is less."""
@@ -110,12 +109,10 @@ def _within_limit(case: Case, found: Found) -> Found:
     return found._replace(because=because, remedies=(higher, *found.remedies))
 
 
-def _cited_limit(case: Case) -> tuple[Evidence, ...]:
+def _cited_limit(case: Case) -> Citations:
     """What its control group may use, the page cache of the model among it; nothing where there is no limit."""
-    for path in ("runtime.memory_limit_bytes", "machine.memory.limit_bytes"):
-        if isinstance(fact_at(case, path), Known):
-            return (cite(case, path, "its control group may use so much"),)
-    return ()
+    paths = ("runtime.memory_limit_bytes", "machine.memory.limit_bytes")
+    return cite_known(case, *paths, reference="its control group may use so much")[:1]
 
 
 def _by_size(case: Case) -> Found | Absent | None:
@@ -195,7 +192,7 @@ def _by_words(case: Case) -> Found | Suspected | None:
     return _found(because, cite_remarks(case, said))
 
 
-def _found(because: str, evidence: tuple[Evidence, ...]) -> Found:
+def _found(because: str, evidence: Citations) -> Found:
     change = Knob.QUANT.to(None, "a quant or model that fits into RAM and GPU memory together, or more RAM")
     # physics reckons with weights in memory, so the case as configured is the cured one
     return Found(because, evidence, Cure(), (Remedy(change, Cure(), "another model gives other answers"),))

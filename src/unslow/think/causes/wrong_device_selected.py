@@ -34,16 +34,11 @@ from unslow.facts.values import Known, Origin
 from unslow.think.case.gpus import has_far_more_bandwidth, is_integrated_name
 from unslow.think.case.narrative import experiment_on, is_clear, remarks_on
 from unslow.think.case.vram import buffers_of, seen_gpus
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, check_by
 from unslow.think.causes._facts import cite, cite_comparison, cite_remarks
 
 _SURELY = re.compile(r"\bwrong (?:gpu|card|device|one)\b|\binstead of\b|while .{1,40}\bidle", re.IGNORECASE)
 _SOFTWARE = re.compile(r"llvmpipe|lavapipe|swiftshader|device type is cpu|microsoft basic render", re.IGNORECASE)
-
-
-def check(case: Case) -> Found | Absent | Suspected:
-    """Hold the device that is used against the others."""
-    return first_to_decide(case, _by_choice, _by_software, _by_trial, _by_words)
 
 
 def _by_choice(case: Case) -> Found | Absent | None:
@@ -187,7 +182,7 @@ CAUSE = Cause(
             "account.comparisons",
         ),
     ),
-    check=check,
+    check=check_by(_by_choice, _by_software, _by_trial, _by_words),
     fails_load=True,
     explains=("weights_spill_to_ram", "gpu_backend_not_loaded", "context_larger_than_needed"),
     gpu_only=True,
