@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from itertools import product
 from typing import NamedTuple
 
 from unslow.facts.values import GIB, KIB, MIB
@@ -101,12 +102,8 @@ def judge_cache(said: Said, claim: Amount) -> Judged:
     # In the named type, else in F16; other types are guesses
     kinds = [said.cache_type] if said.cache_type else ["F16", *_UNNAMED_TYPES]
     models = {r.model: r for r in readings(model, None) if r.shaped}
-    found = [
-        _held(reading, claim, context, kind)._replace(assumed=kind != kinds[0])
-        for kind in kinds
-        for reading in models.values()
-        for context in contexts
-    ]
+    each = product(kinds, models.values(), contexts)
+    found = [_held(reading, claim, context, kind)._replace(assumed=kind != kinds[0]) for kind, reading, context in each]
     if not found:
         return cannot_tell(said, what, "kv_cache", [f"which {model.label} model: the catalogue has none of that size"])
     return judged_claim(said, what, "kv_cache", best_finding(found))
