@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
-from unslow.catalog.architectures import Group, Layout, LayoutValue, layouts
+from unslow.catalog.architectures import Group, Layout, layouts
 from unslow.catalog.models import WellKnown
 from unslow.catalog.quants import find_mix, quants
 from unslow.facts.model import Blueprint, HfShape, LayerKind, MetadataValue, Tensor
@@ -132,17 +132,15 @@ def made_up_metadata(architecture: str, layout: Layout, stated: Stated) -> dict[
     derived = {name: names_in(text) for name, text in layout.numbers.items() if stated.get(name) is None}
     while more := {name for name, used in derived.items() if used & varying} - varying:
         varying |= more
-    found = {key: _value(setting, whole, each, varying) for key, setting in layout.metadata.items()}
-    return {f"{architecture}.{key}": value for key, value in found.items() if value is not None}
-
-
-def _value(setting: LayoutValue, whole: Numbers, each: list[Numbers], varying: set[str]) -> MetadataValue | None:
-    if not isinstance(setting, str):
-        return setting
-    value = expression(setting)
-    if names_in(setting) & varying:
-        return [int(value(numbers) or 0) for numbers in each]
-    return value(whole)
+    metadata: dict[str, MetadataValue] = {}
+    for key, setting in layout.metadata.items():
+        value: MetadataValue | None = setting
+        if isinstance(setting, str):
+            stands_for, differs = expression(setting), names_in(setting) & varying
+            value = [int(stands_for(numbers) or 0) for numbers in each] if differs else stands_for(whole)
+        if value is not None:
+            metadata[f"{architecture}.{key}"] = value
+    return metadata
 
 
 class Named(NamedTuple):

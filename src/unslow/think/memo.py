@@ -1,7 +1,7 @@
 """What was reckoned once in a judgement is not reckoned again in it; with the judgement it is forgotten."""
 
 from collections.abc import Callable, Hashable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -15,10 +15,13 @@ _NOTES: ContextVar[dict[Hashable, tuple[object, Any]] | None] = ContextVar("note
 @contextmanager
 def one_judgement() -> Iterator[None]:
     """Remember until the end of it; one within another shares what the outer one knows."""
-    if _NOTES.get() is not None:
+    with _noting({}) if _NOTES.get() is None else nullcontext():
         yield
-        return
-    begun = _NOTES.set({})
+
+
+@contextmanager
+def _noting(notes: dict[Hashable, tuple[object, Any]]) -> Iterator[None]:
+    begun = _NOTES.set(notes)
     try:
         yield
     finally:
@@ -57,13 +60,8 @@ class LastingJudgement:
         self._notes: dict[Hashable, tuple[object, Any]] = {}
         self._most = most
 
-    @contextmanager
-    def resumed(self) -> Iterator[None]:
+    def resumed(self) -> AbstractContextManager[None]:
         """Remember as before; with too many notes, from the start."""
         if len(self._notes) > self._most:
             self._notes = {}
-        begun = _NOTES.set(self._notes)
-        try:
-            yield
-        finally:
-            _NOTES.reset(begun)
+        return _noting(self._notes)

@@ -86,7 +86,7 @@ def test_verdict(text: str, verdict: str) -> None:
 
 def test_a_missing_device_is_asked_for_with_what_it_must_have(wording) -> None:
     (one,) = check_claim("Llama 3.3 70B Q4_K_M at 20 tok/s")
-    assert one.missing == ("on which device",)
+    wording(one.missing)
     wording(one.arithmetic[1], tells=("20 tok/s", "838 GB/s"))
 
 

@@ -236,22 +236,18 @@ def copies_of(case: Case) -> int:
 
 def has_fast_links(case: Case) -> bool | None:
     """Whether each GPU in use has a link of its own to each (NVLink); None where neither driver nor catalogue tells."""
-    gpus = gpus_used(case)
-    answers = [_linked(gpu) for gpu in gpus]
-    if not answers or None in answers:
-        return None
-    # A card's links go over a bridge, which joins pairs; a module's over its board
-    bridged = any((known := device_of(gpu)) and not has_links(known) for gpu in gpus)
-    return all(answers) and not (len(gpus) > BRIDGED and bridged)
-
-
-def _linked(gpu: Gpu) -> bool | None:
-    if isinstance(gpu.nvlinks_active, Known):
-        return gpu.nvlinks_active.value > 0
-    if gpu.nvlinks_active.absence is Absence.NOT_SUPPORTED:
-        return False  # so answers the driver of a card without the connector
-    known = device_of(gpu)
-    return False if known and not known.link_bytes_per_s else None
+    gpus, linked, bridged = gpus_used(case), True, False
+    for gpu in gpus:
+        links, known = gpu.nvlinks_active, device_of(gpu)
+        if isinstance(links, Known):
+            linked &= links.value > 0
+        elif links.absence is Absence.NOT_SUPPORTED or (known and not known.link_bytes_per_s):
+            linked = False  # the driver of a card without the connector answers that it is not supported
+        else:
+            return None
+        # A card's links go over a bridge, which joins pairs; a module's over its board
+        bridged |= known is not None and not has_links(known)
+    return linked and not (len(gpus) > BRIDGED and bridged) if gpus else None
 
 
 def gpu_shares(case: Case) -> list[GpuShare]:

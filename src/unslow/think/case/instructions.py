@@ -15,8 +15,6 @@ from unslow.think.memo import once
 
 _MAKERS = {"CUDA": "NVIDIA", "ROCm": "AMD", "HIP": "AMD", "MTL": "Apple", "Metal": "Apple", "SYCL": "Intel"}
 """By the backend that a runtime names its devices after; Vulkan is anybody's."""
-
-
 _UNIT = re.compile(r"/([\w@.:-]{1,120}\.service)(?:/|$)")
 
 

@@ -35,7 +35,6 @@ from unslow.think.physics.terms import Interval, Term, by_part, inverse_interval
 from unslow.think.physics.token_time import (
     CROWD,
     Part,
-    Work,
     calibrated_decode,
     calibrated_prefill,
     ceiling_tokens_per_s,
@@ -61,16 +60,6 @@ _NAMES = {
 def calibration_of(case: Case) -> Calibration | None:
     """The calibration of this machine, engine and version; None where there is none, or it is stale."""
     return match_calibration(case.calibrations, case.machine, case.runtime, case.taken_at).usable
-
-
-def calibrated_token(case: Case, work: Work, depth: float) -> tuple[Interval, list[Part]] | None:
-    """The time of a token where the CPU does all the work undisturbed by its own threads; None where it does not."""
-    plan = plan_of(case)
-    if work.device is not None or work.is_hindered or plan is None:
-        return None
-    known = calibration_of(case)
-    found = calibrated_decode(demand_of(plan, max(1, int(depth)), cache_types(case)), known) if known else None
-    return (found.seconds, _named(found.parts)) if found else None
 
 
 def calibrated_prompt(case: Case, tokens: float) -> tuple[Interval, list[Part]] | None:
@@ -217,22 +206,25 @@ def predict(case: Case, cure: Cure | None = None) -> Prediction | Unknown:
 @once
 def _predicted_decode(case: Case, cure: Cure) -> Prediction | Unknown:
     try:
-        plan = work(case, cure)
+        load = work(case, cure)
     except MissingFactError as error:
         return error.unknown
-    known = calibrated_token(case, plan, depth_of(case))
-    if known:
-        parts = [*known[1], *plan.beside]
-        more = sum(part.seconds for part in plan.beside)
-        return Prediction(known[0].shifted(more), parts, ceiling_tokens_per_s(plan), "calibrated")
+    plan, usable = plan_of(case), calibration_of(case) if case.calibrations else None
+    if usable and plan and load.device is None and not load.is_hindered:
+        # The CPU does all the work, undisturbed by its own threads
+        known = calibrated_decode(demand_of(plan, max(1, int(depth_of(case))), cache_types(case)), usable)
+        if known:
+            seconds = known.seconds.shifted(sum(part.seconds for part in load.beside))
+            parts = [*_named(known.parts), *load.beside]
+            return Prediction(seconds, parts, ceiling_tokens_per_s(load), "calibrated")
     # By how much a server of this kind was slower than expected when it was calibrated
-    usable = calibration_of(case) if plan.device is not None and case.calibrations else None
-    scale = usable.scale.factor if usable and usable.scale and usable.backend == "gpu" else 1.0
-    parts = [Part(part.name, part.seconds * scale, part.spread) for part in decode_parts(plan)]
+    is_scaled = usable and load.device is not None and usable.backend == "gpu"
+    scale = usable.scale.factor if usable and is_scaled and usable.scale else 1.0
+    parts = [Part(part.name, part.seconds * scale, part.spread) for part in decode_parts(load)]
     if not parts:
         return Unknown("nothing to predict from")
     basis: Literal["calibrated", "catalog"] = "catalog" if scale == 1 else "calibrated"
-    return Prediction(total_seconds(parts), parts, ceiling_tokens_per_s(plan), basis)
+    return Prediction(total_seconds(parts), parts, ceiling_tokens_per_s(load), basis)
 
 
 MEASURE = "run `unslow` while the runtime is idle, without --passive"

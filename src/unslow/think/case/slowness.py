@@ -30,7 +30,7 @@ from unslow.think.case.work import (
     depth_of,
     with_settings,
 )
-from unslow.think.memo import once, remembered
+from unslow.think.memo import once
 from unslow.think.physics.placement import Placement, Shape
 from unslow.think.physics.terms import Interval, interval_around
 from unslow.think.physics.token_time import LOGITS_S_PER_ENTRY, Part
@@ -52,6 +52,7 @@ def expected_together(case: Case, users: int, depth: float, cure: Cure | None = 
     return users / (alone.seconds.mid * longer) if isinstance(alone, Prediction) and longer else None
 
 
+@once
 def times_as_long(case: Case, users: int, depth: float, cure: Cure | None = None) -> float | None:
     """How many times as long a step for so many takes as one for a single user; None where nothing tells."""
     cure = cure or Cure()
@@ -180,8 +181,7 @@ def times_longer(case: Case, cure: Cure | None = None) -> float:
     running = requests_at_once(case)
     if running < _SEVERAL:
         return 1.0
-    longer = remembered(case, ("times longer", cure), lambda: times_as_long(case, round(running), depth_of(case), cure))
-    return max(1.0, longer or 1.0)
+    return max(1.0, times_as_long(case, round(running), depth_of(case), cure) or 1.0)
 
 
 WORTH_NAMING = 1.15  # A gain below this is no reason to call a system slow, nor to touch it

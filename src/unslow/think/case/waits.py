@@ -43,22 +43,21 @@ def other_processes(case: Case) -> OtherProcesses | None:
     apart = any(isinstance(f, Known) for f in (case.runtime.pid, case.run.own_cpus, case.run.busiest_others))
     if not isinstance(used, Known) or not apart:
         return None
-    processes = [p for p in seen if p.pid]
-    if isinstance(case.runtime.pid, Known) or not processes:
+    own = None if isinstance(case.runtime.pid, Known) else _perhaps_server(case, seen)
+    if own is None:
         return OtherProcesses(used.value, seen)
-    own = _perhaps_server(case, processes)
     return OtherProcesses(max(0.0, used.value - own.cpus), [p for p in seen if p is not own], own)
 
 
 def without_server(case: Case, processes: list[BusyProcess]) -> list[BusyProcess]:
     """Busy processes without the one that may be the runtime, whose own process nobody knows."""
-    named = [p for p in processes if p.pid]
-    own = _perhaps_server(case, named) if named else None
+    own = _perhaps_server(case, processes)
     return [p for p in processes if p is not own]
 
 
-def _perhaps_server(case: Case, processes: list[BusyProcess]) -> BusyProcess:
-    return next((p for p in processes if is_named_after(case, p)), max(processes, key=lambda p: p.cpus))
+def _perhaps_server(case: Case, processes: list[BusyProcess]) -> BusyProcess | None:
+    known = [p for p in processes if p.pid]
+    return next((p for p in known if is_named_after(case, p)), max(known, key=lambda p: p.cpus, default=None))
 
 
 def is_named_after(case: Case, process: BusyProcess) -> bool:

@@ -195,24 +195,23 @@ class QuantSaid(NamedTuple):
 
 def quants_said(text: str) -> list[QuantSaid]:
     """Every quant of a plain text, in order."""
-    return [_quant_said(match, text) for match in _PATTERN.finditer(text)]
-
-
-def _quant_said(match: re.Match[str], text: str) -> QuantSaid:
-    start, end = match.span()
-    near = bool(_CACHE_BEFORE.search(text[max(0, start - 20) : start]) or _CACHE_AFTER.match(text, end))
-    label = match[0].upper()
-    if match["mix"]:
-        digit = next(letter for letter in label if letter.isdigit())
-        return QuantSaid(label, (label,) if label in mixes() else _of_digit(digit), 0.0, start, end, near)
-    if match["wide"]:
-        return QuantSaid(_WIDE[match[0]], (_WIDE[match[0]],), 0.0, start, end, near)
-    if match["scheme"]:
-        return QuantSaid(label, (), _SCHEMES[match[0]], start, end, near)
-    if match["bits"]:
-        bits = float(match["bits"])
-        return QuantSaid(match[0], _of_digit(str(int(bits))) if bits.is_integer() else (), bits, start, end, near)
-    return QuantSaid(label, _of_digit(label[-1]), 0.0, start, end, near)
+    found = []
+    for match in _PATTERN.finditer(text):
+        start, end = match.span()
+        label, bits, named = match[0].upper(), 0.0, tuple[str, ...]()
+        if match["wide"] or (match["mix"] and label in mixes()):
+            label = _WIDE.get(match[0], label)
+            named = (label,)
+        elif match["scheme"]:
+            bits = _SCHEMES[match[0]]
+        elif match["bits"]:
+            label, bits = match[0], float(match["bits"])
+            named = _of_digit(str(int(bits))) if bits.is_integer() else ()
+        else:
+            named = _of_digit(next(letter for letter in label if letter.isdigit()))
+        of_cache = _CACHE_BEFORE.search(text[max(0, start - 20) : start]) or _CACHE_AFTER.match(text, end)
+        found.append(QuantSaid(label, named, bits, start, end, bool(of_cache)))
+    return found
 
 
 @cache

@@ -129,13 +129,9 @@ def _quants(said: Said, pair: Sequence[QuantSaid], ratio: Ratio) -> Finding:
     model = said.model_at(ratio.start) or models_said(_EXAMPLE)[0]
     if _THAN.search(said.rest, pair[0].end, pair[1].start):
         pair = pair[::-1]
-    before, after = (readings(model, quant) for quant in pair)
-    if ratio.of_size:
-        return _smaller(before[0], after, ratio)
-    return _faster(before[0], min(after, key=lambda r: r.read_bytes), ratio, said.device_at(ratio.start))
-
-
-def _smaller(one: Reading, after: list[Reading], ratio: Ratio) -> Finding:
+    (one, *_), after = (readings(model, quant) for quant in pair)
+    if not ratio.of_size:
+        return _faster(one, min(after, key=lambda r: r.read_bytes), ratio, said.device_at(ratio.start))
     two = min(after, key=lambda r: abs(r.weights_bytes / one.weights_bytes - ratio.low))
     truth = two.weights_bytes / one.weights_bytes
     lines = (

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from itertools import product
 from typing import NamedTuple
 
 from unslow.facts.values import GIB, KIB, MIB
@@ -101,12 +102,8 @@ def judge_cache(said: Said, claim: Amount) -> Judged:
     # In the named type, else in F16; other types are guesses
     kinds = [said.cache_type] if said.cache_type else ["F16", *_UNNAMED_TYPES]
     models = {r.model: r for r in readings(model, None) if r.shaped}
-    found = [
-        _held(reading, claim, context, kind)._replace(assumed=kind != kinds[0])
-        for kind in kinds
-        for reading in models.values()
-        for context in contexts
-    ]
+    each = product(kinds, models.values(), contexts)
+    found = [_held(reading, claim, context, kind)._replace(assumed=kind != kinds[0]) for kind, reading, context in each]
     if not found:
         return cannot_tell(said, what, "kv_cache", [f"which {model.label} model: the catalogue has none of that size"])
     return judged_claim(said, what, "kv_cache", best_finding(found))
@@ -239,24 +236,18 @@ def judge_parameters(said: Said) -> Iterator[Judged]:
     for match in _COUNT.finditer(said.rest):
         model = said.model_at(match.start())
         known = {r.model: r for r in (readings(model, None) if model and model.named else []) if r.shaped}
-        if known:
-            is_active = "activ" in f"{match[3]} {match[4]}"
-            claimed = float(match[1]) * _UNITS[match[2]]
-            found = [_counted(r, claimed, is_active=is_active) for r in known.values()]
+        is_active, claimed = "activ" in f"{match[3]} {match[4]}", float(match[1]) * _UNITS[match[2]]
+        which = "used for a token" if is_active else "in all"
+        found = []
+        for name, reading in known.items():
+            truth = reading.active if is_active else reading.parameters
+            has = f"{three_digits(truth / 1e9)}B {which}"
+            total, said_to_have = (f"{three_digits(count / 1e9)}B" for count in (reading.parameters, claimed))
+            lines = (f"{name}: {total} parameters", has, f"claimed {said_to_have}")
+            near = abs(claimed / truth - 1) <= (_ACTIVE_NEAR if is_active else _TOTAL_NEAR)
+            found.append(Finding("possible" if near else "impossible", f"it has {has}", lines, Subject(model=name)))
+        if found:
             yield judged_claim(said, match[0], "parameters", best_finding(found))
-
-
-def _counted(reading: Reading, claimed: float, *, is_active: bool) -> Finding:
-    truth = reading.active if is_active else reading.parameters
-    which = "used for a token" if is_active else "in all"
-    lines = (
-        f"{reading.model}: {three_digits(reading.parameters / 1e9)}B parameters",
-        f"{three_digits(truth / 1e9)}B {which}",
-        f"claimed {three_digits(claimed / 1e9)}B",
-    )
-    near = abs(claimed / truth - 1) <= (_ACTIVE_NEAR if is_active else _TOTAL_NEAR)
-    because = f"it has {three_digits(truth / 1e9)}B {which}"
-    return Finding("possible" if near else "impossible", because, lines, Subject(model=reading.model))
 
 
 _FITS = any_phrase(

@@ -65,7 +65,6 @@ _SHARES: dict[str, tuple[str, Callable[[Case], float | None]]] = {
 }
 OF_ANY_WORK = frozenset({"gpu_shared_with_other_work"})  # What slows the reading of prompts just as it slows answers
 
-
 UNEXPLAINED, WAITING = "unexplained", "waiting for a CPU"
 DETOUR, PREPARING, CLIENT = "finding the server", "making ready for a request", "the client, or what lies between"
 SAMPLERS = "samplers, as tried"

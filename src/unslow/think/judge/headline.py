@@ -14,7 +14,7 @@ from unslow.think.case.slowness import each_rate
 from unslow.think.causes import all_causes
 from unslow.think.judge.chains import chains_of
 from unslow.think.judge.phases import FIRST_TOKEN
-from unslow.think.report import Cost, Finding, Fix, SubjectReport, Untold
+from unslow.think.report import Cost, Finding, Fix, SubjectReport
 from unslow.think.speed.question import rounded_rate
 
 AS_MUCH_AS_FITS = "with as much on the GPU as fits"
@@ -188,11 +188,14 @@ _COSTS = {
 from. One that is not listed may cost anything."""
 
 
-def suspects(report: SubjectReport) -> list[Untold]:
-    """Causes of slow tokens that could cost as much as is lost: those that something speaks for, then common ones."""
+def suspects_in_words(report: SubjectReport) -> str:
+    """Causes of slow tokens that could cost as much as is lost: those that something speaks for, then common ones.
+
+    Empty where no loss is known, or nothing is left to suspect.
+    """
     rate, best = report.measured.get(DECODE), report.expected.achievable.get(DECODE)
     if not rate or not best or rate >= best.low:
-        return []
+        return ""
     lost, able = best.mid / rate, []
     for one in report.cannot_tell:
         cause = all_causes().get(one.cause)
@@ -201,12 +204,8 @@ def suspects(report: SubjectReport) -> list[Untold]:
             least, most = _COSTS.get(one.cause, (1.0, math.inf))
             if least <= lost * _ROUGHLY and lost <= most * _ROUGHLY:
                 able.append(one)
-    return sorted(able, key=lambda one: (not one.suspected, -cause_frequency(one.cause)))[:MOST_NAMED]
-
-
-def suspects_in_words(report: SubjectReport) -> str:
-    """The suspects in a sentence; empty where no loss is known, or nothing is left to suspect."""
-    names = [all_causes()[one.cause].title for one in suspects(report)]
+    likely = sorted(able, key=lambda one: (not one.suspected, -cause_frequency(one.cause)))[:MOST_NAMED]
+    names = [all_causes()[one.cause].title for one in likely]
     said = "; ".join(n if n.startswith(("GPU", "KV", "CPU")) else f"{n[0].lower()}{n[1:]}" for n in names)
     return f"What could cost so much, most likely first: {said}." if said else ""
 

@@ -51,15 +51,14 @@ def with_quotes(case: Case, report: SubjectReport) -> SubjectReport:
     if not shorter:
         return report
     findings = []
-    for finding in report.findings:
+    for finding in _all_within(report.findings, shorter):
         evidence = tuple(
             msgspec.structs.replace(item, value=shorter[item.value][0])
             if item.fact in _WORDS_OF_PEOPLE and item.value in shorter
             else item
             for item in finding.evidence
         )
-        because = _within(finding.because, shorter)
-        findings.append(msgspec.structs.replace(finding, because=because, evidence=evidence))
+        findings.append(msgspec.structs.replace(finding, evidence=evidence))
     return msgspec.structs.replace(
         report,
         findings=tuple(findings),
@@ -94,15 +93,15 @@ def _shortened(case: Case) -> Any:
             yield comparison.text, (f'"{excerpt(comparison.text)}"', comparison.source)
 
 
-def _within(sentence: str, shorter: dict[str, tuple[str, str]]) -> str:
-    for text, (short, source) in sorted(shorter.items(), key=lambda pair: -len(pair[0])):
-        if text in sentence:
-            return sentence.replace(text, f"{short} ({source})", 1)
-    return sentence
-
-
 def _all_within(items: tuple[Any, ...], shorter: dict[str, tuple[str, str]]) -> Any:
-    return tuple(msgspec.structs.replace(item, because=_within(item.because, shorter)) for item in items)
+    """The items with the longest text of a person's that their reason holds cut to its quote."""
+    longest_first, cut = sorted(shorter, key=len, reverse=True), []
+    for item in items:
+        because, text = item.because, next((text for text in longest_first if text in item.because), "")
+        if text:
+            because = because.replace(text, "{} ({})".format(*shorter[text]), 1)
+        cut.append(msgspec.structs.replace(item, because=because))
+    return tuple(cut)
 
 
 _FOLDERS = re.compile(r"^(?:/|[A-Za-z]:\\)(?:[^/\\]*[/\\])*(?=[^/\\])")

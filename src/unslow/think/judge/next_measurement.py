@@ -216,11 +216,16 @@ def stakes(case: Case, report: SubjectReport) -> dict[str, float]:
     whole = [(c.client_total_s, c.prefill_s + c.decode_s) for c in runs if c.client_total_s]
     total = sum(client for client, _ in whole)
     outside = max(2 * ALWAYS, sum(max(0.0, client - own) for client, own in whole) / total) if total else UNKNOWN
+    # Of a slow token, what nothing explains yet; of one at full speed the rest is the error of the prediction
+    best, measured = report.expected.achievable.get(_RATES["decode"]), report.measured.get(_RATES["decode"])
+    token = [part for part in report.budget if part.phase == "decode"]
+    token_s = 0.0 if best and measured and measured >= best.low else sum(part.seconds for part in token)
+    unexplained = sum(p.seconds for p in token if p.part == "unexplained") / token_s if token_s else 0.0
     # Whether requests wait for their turn
     runtime, traffic = case.runtime, case.run.traffic
     waits = runtime.deferred_requests.value_or(0) or (traffic.value.waiting if isinstance(traffic, Known) else 0)
     return {
-        "decode": max(_lost(report, "decode"), _unexplained(report)),
+        "decode": max(_lost(report, "decode"), unexplained),
         "prefill": _lost(report, "prefill"),
         "client": outside,
         "queue": 1.0 if waits else 2 * ALWAYS,
@@ -236,15 +241,6 @@ def _lost(report: SubjectReport, phase: str) -> float:
     if best is None or best.mid <= 0:
         return UNKNOWN
     return ALWAYS if measured >= best.low else max(ALWAYS, 1 - measured / best.mid)
-
-
-def _unexplained(report: SubjectReport) -> float:
-    """Of a slow token, what nothing explains yet; of one at full speed the rest is the error of the prediction."""
-    best, measured = report.expected.achievable.get(_RATES["decode"]), report.measured.get(_RATES["decode"])
-    total = sum(part.seconds for part in report.budget if part.phase == "decode")
-    if not total or (best and measured and measured >= best.low):
-        return 0.0
-    return sum(p.seconds for p in report.budget if p.phase == "decode" and p.part == "unexplained") / total
 
 
 # Worth is the sum over causes that it would settle: how often the cause is behind slow inference, times how much of the

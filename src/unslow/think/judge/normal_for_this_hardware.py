@@ -25,8 +25,6 @@ Nothing is wrong. Advice to "optimise" a system that is already at its limit cos
 """
 
 TITLE = "Normal for this hardware"
-
-
 NEARLY = 0.97  # Of the interval's low end: repeats of one measurement differ by a few percent themselves
 
 

@@ -43,7 +43,7 @@ def verdict_on(case: Case, findings: tuple[Finding, ...], outlook: Outlook) -> V
     if case.runtime.state.value_or("loaded") == "failed":
         return "failed"
     if pace.measured_s and isinstance(pace.best, Prediction):
-        return "cannot_tell" if contradicts(pace) else _by_speed(case, findings, outlook, pace.best)
+        return "cannot_tell" if contradicts(pace) else _by_speed(case, findings, outlook, pace.measured_s, pace.best)
     # Whether every request loses time to it that a person notices
     if any(
         f.speedup is None
@@ -55,29 +55,25 @@ def verdict_on(case: Case, findings: tuple[Finding, ...], outlook: Outlook) -> V
     return "normal" if not findings and told_normal(case) else "cannot_tell"
 
 
-def _by_speed(case: Case, findings: tuple[Finding, ...], outlook: Outlook, best: Prediction) -> Verdict:
-    pace, host_takes_part = outlook.decode, host_share(best) > 0
-    fast = reached(1 / (pace.measured_s or 1.0), best.tokens_per_s.low)
+def _by_speed(
+    case: Case, findings: tuple[Finding, ...], outlook: Outlook, measured_s: float, best: Prediction
+) -> Verdict:
+    now, host_takes_part = outlook.decode.now, host_share(best) > 0
+    fast = reached(1 / measured_s, best.tokens_per_s.low)
     # Where nobody knows where the weights lie, what pushes layers out was not found for want of the same facts: a speed
     # with the CPU's part in it is no norm
-    if fast and not findings and isinstance(pace.now, Unknown) and host_takes_part:
+    if fast and not findings and isinstance(now, Unknown) and host_takes_part:
         return "cannot_tell"
     stands = any(_stands(finding, outlook) for finding in findings)
-    good = fast and not (findings and _is_curable(case, pace)) and not stands
+    # Whether cures gain much by physics; both predictions share an error, so their ratio is sharper than either
+    gains = isinstance(now, Prediction) and now.seconds.mid > WORTH_NAMING * best.seconds.mid
+    curable = findings and gains and measured_s > WORTH_NAMING * least_s(case, outlook.decode)
+    good = fast and not curable and not stands
     # Of a machine whose GPUs nobody could list, what the CPU gives is no norm either
     unseen = isinstance(case.machine.gpus, Unknown) and not case.runtime.embedded
     if good and unseen and host_takes_part and not is_report(case):
         return "slow" if any(f.cause in LEAVE_THE_GPU_OUT for f in findings) else "cannot_tell"
     return "normal" if good and not lost_speed(case) and not slow_elsewhere(outlook) else "slow"
-
-
-def _is_curable(case: Case, pace: Pace) -> bool:
-    """Whether cures gain much by physics; both predictions share an error, so their ratio is sharper than either."""
-    if not isinstance(pace.best, Prediction) or not pace.measured_s:
-        return False
-    best_s = pace.best.seconds.mid
-    now_s = pace.now.seconds.mid if isinstance(pace.now, Prediction) else WORTH_NAMING * best_s
-    return now_s > WORTH_NAMING * best_s and pace.measured_s > WORTH_NAMING * least_s(case, pace)
 
 
 def slow_elsewhere(outlook: Outlook) -> bool:

@@ -14,7 +14,6 @@ from unslow.think.text.lines import Line, prose_lines, topics_of
 from unslow.think.text.rates import Change, changes, metric_of, phases, slowdown, speeds
 from unslow.think.text.sides import (
     Pair,
-    Sides,
     count_in,
     label_has,
     label_topics,
@@ -164,20 +163,15 @@ def _comparisons(lines: tuple[Line, ...]) -> tuple[Comparison, ...]:
     found = list(islice(chain(within, across), MOST_COMPARISONS))
     if not found:
         return ()
-    ways = list(islice((told for line in lines if any(told := slow_and_fast_side(line.text))), MOST_WAYS))
+    ways = list(islice((way for line in lines if any(way := slow_and_fast_side(line.text))), MOST_WAYS))
     settings = [sentence for _, sentence in islice(settings_in_use(lines), MOST_WAYS)]
-    sided = (_with_sides(told, ways) for told in found)
-    return tuple(
-        msgspec.structs.replace(told, now=side_in_use(settings, told)) if told.differs else told for told in sided
-    )
-
-
-def _with_sides(told: Comparison, ways: Sequence[Sides]) -> Comparison:
-    """Where its own words do not tell which side is which, those of another line that speaks of the same."""
-    if sides_are_told(told) or not told.differs:
-        return told
-    others = (msgspec.structs.replace(told, slow_is=way.slow, fast_is=way.fast) for way in ways)
-    return next((other for other in others if sides_are_told(other)), told)
+    for number, told in enumerate(found):
+        if told.differs:
+            # Where its own words do not tell which side is which, those of another line that speaks of the same
+            others = (msgspec.structs.replace(told, slow_is=way.slow, fast_is=way.fast) for way in ways)
+            sided = next((other for other in chain((told,), others) if sides_are_told(other)), told)
+            found[number] = msgspec.structs.replace(sided, now=side_in_use(settings, sided))
+    return tuple(found)
 
 
 def complaint_topics(lines: Sequence[Line]) -> tuple[Topic, ...]:

@@ -130,8 +130,6 @@ def is_claimed(text: str, at: int) -> bool:
 
 MOST_REMARKS = 200
 _LONGEST = 160
-
-
 _OF_PROGRAMS = {Topic.GPU_NOT_SUPPORTED, Topic.OPERATION_ON_CPU, Topic.WEIGHTS_ON_HOST, Topic.CPU_ONLY_BUILD}
 """What programs say in words that people repeat, and that means the same from both."""
 

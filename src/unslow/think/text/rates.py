@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from itertools import chain
 from typing import NamedTuple
 
 from unslow.facts.account import Metric
@@ -211,21 +212,17 @@ def changes(text: str) -> Iterator[Change]:
 
 def direct_changes(text: str) -> Iterator[Change]:
     """Pairs of speeds that the line itself sets against one another: by an arrow, or by a word such as `was`."""
-    for match in (*_CHANGE.finditer(text), *_AGAINST.finditer(text), *_INSTEAD.finditer(text)):
+    for match in chain.from_iterable(p.finditer(text) for p in (_CHANGE, _AGAINST, _INSTEAD, _SLOWER)):
         a, b = middle(match["a"]), middle(match["b"])
-        if min(a, b) > 0 and max(a, b) < _MOST:
-            rose = match.re is _CHANGE and b > a and bool(_ROSE.search(text))
-            ways = words_beside(text, match)
-            slow_first = ways if a <= b else (ways[1], ways[0])
-            metric = metric_of(text[: match.start()], text)
-            yield Change(min(a, b), max(a, b), metric, sides=slow_first, rose=rose)
-    for match in _SLOWER.finditer(text):  # times per token, as rates
-        a, b = middle(match["a"]), middle(match["b"])
-        if (match["p"] or match["q"]) and min(a, b) > 0:
+        of_times = match.re is _SLOWER
+        if min(a, b) <= 0 or max(a, b) >= _MOST or (of_times and not (match["p"] or match["q"])):
+            continue
+        if of_times:  # per token, as rates
             scale = 1e-3 if match["u"] == "ms" else 1.0
-            ways = words_beside(text, match)
-            rates, metric = (1 / (max(a, b) * scale), 1 / (min(a, b) * scale)), metric_of(text[: match.start()], text)
-            yield Change(*rates, metric, sides=ways if a >= b else (ways[1], ways[0]))
+            a, b = 1 / (a * scale), 1 / (b * scale)
+        rose = match.re is _CHANGE and b > a and bool(_ROSE.search(text))
+        ways, metric = words_beside(text, match), metric_of(text[: match.start()], text)
+        yield Change(min(a, b), max(a, b), metric, sides=ways if a <= b else ways[::-1], rose=rose)
 
 
 def _then(text: str) -> Iterator[Change]:

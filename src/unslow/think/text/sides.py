@@ -56,17 +56,6 @@ def count_in(label: str, topic: Topic) -> int:
     return next((int(match[1]) for match in found if match), 0)
 
 
-def bare_count(label: str) -> int:
-    """The number that is all a label says: the `8` of `4 threads are faster than 8`."""
-    match = _NUMBER.match(label)
-    return int(match[1]) if match else 0
-
-
-def label_amount(label: str) -> int:
-    """1 where a label speaks of more of something, -1 where of less, 0 where of neither or of both."""
-    return bool(_MORE.search(label)) - bool(_LESS.search(label))
-
-
 def side_with(slow: str, fast: str, *topics: Topic) -> Side | None:
     """Which of two labels has one of these things and the other has not; None where they do not tell."""
     for topic in topics:
@@ -81,17 +70,20 @@ def side_with(slow: str, fast: str, *topics: Topic) -> Side | None:
 def side_with_more(slow: str, fast: str, topic: Topic) -> Side | None:
     """Which of two labels has more of a thing that is counted; None where they do not tell."""
     ours, theirs = label_counts(slow, fast, topic)
-    if ours and theirs:
-        return None if ours == theirs else "slow" if ours > theirs else "fast"
-    named = [label_has(label, topic) is not None for label in (slow, fast)]
-    more = (label_amount(slow) if named[0] else 0) - (label_amount(fast) if named[1] else 0)
-    return "slow" if more > 0 else "fast" if more < 0 else None
+    if not ours or not theirs:  # 1 where a label speaks of more of it, -1 where of less, 0 where of neither or of both
+        spoken = ("" if label_has(label, topic) is None else label for label in (slow, fast))
+        ours, theirs = (bool(_MORE.search(label)) - bool(_LESS.search(label)) for label in spoken)
+    return None if ours == theirs else "slow" if ours > theirs else "fast"
 
 
 def label_counts(slow: str, fast: str, topic: Topic) -> tuple[int, int]:
-    """How many of a thing each label has; a bare number counts where the other label says of what."""
+    """How many of a thing each label has; a bare number counts where the other label says of what.
+
+    The `8` of `4 threads are faster than 8` is all that its label says.
+    """
     ours, theirs = count_in(slow, topic), count_in(fast, topic)
-    return ours or (bare_count(slow) if theirs else 0), theirs or (bare_count(fast) if ours else 0)
+    bare, others_bare = (int(match[1]) if (match := _NUMBER.match(label)) else 0 for label in (slow, fast))
+    return ours or (bare if theirs else 0), theirs or (others_bare if ours else 0)
 
 
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+")
