@@ -1,7 +1,4 @@
-"""What a model asks for each token, the costs of a machine learned from measured points.
-
-And which calibration holds.
-"""
+"""What a model asks for each token, the costs of a machine learned from points, and which calibration holds."""
 
 import math
 import re

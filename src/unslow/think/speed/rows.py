@@ -1,7 +1,4 @@
-"""A row of a table of measurements.
-
-Its columns understood, its group, what lies where, and the question about speed.
-"""
+"""A row of a table of measurements: its columns understood, its group, what lies where, the question about speed."""
 
 import re
 from collections.abc import Mapping
