@@ -91,7 +91,8 @@ def _measured(row: dict[str, str]) -> Measured | None:
     found = understood_row(row) if speed and not is_flagged(row) else None
     if found is None or isinstance(found, Unknown) or not _is_usable(found):
         return None
-    is_exact = bool(_BENCH.fullmatch(row["test"].strip())) and found.is_sized
+    is_sized = cell_number(row.get("model_size_gib")) > 0
+    is_exact = bool(_BENCH.fullmatch(row["test"].strip())) and is_sized
     terms = terms_of(found)
     if found.backend == "cpu" and _ON_GPU.search(row.get("backend", "")):
         return None  # an integrated GPU, of which only the processor is named

@@ -54,8 +54,8 @@ def test_settings_that_differ_are_benchmarks_apart():
     assert imported("threads.jsonl")[0].id == one.id
 
 
-def test_means_alone_are_noted():
-    assert "only means are known" in imported("one.csv")[0].notes[0]
+def test_means_alone_are_noted(wording):
+    wording(imported("one.csv")[0].notes)
     assert imported("threads.jsonl")[0].notes == ()
 
 

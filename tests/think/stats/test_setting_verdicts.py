@@ -19,11 +19,7 @@ def test_threads_for_generating_and_for_reading(wording):
     decode, prefill = twice({1: 5.0, 4: 16.0, 8: 13.0}), twice({1: 50.0, 4: 180.0, 8: 230.0})
     judged = judge_threads(decode, prefill, 8, EIGHT)
     assert (judged.verdict, judged.best) == ("best_found", 4)
-    assert "4 threads generate 16" in judged.because
-    wording(judged.because, tells=("13 tok/s", "19%"))
-    assert "-tb 8" in judged.because
-    assert "28% more than with 4" in judged.because
-    wording(judged.because)
+    wording(judged.because, tells=("16 tok/s", "13 tok/s", "19%", "-tb 8", "28%"))
 
 
 def test_threads_that_are_right_already(wording):
@@ -44,21 +40,19 @@ def test_slow_cores_hold_up_the_fast_ones(wording):
     wording(judged.because)
 
 
-def test_threads_with_nothing_to_go_by():
+def test_threads_with_nothing_to_go_by(wording):
     assert judge_threads([], [], None).verdict == "cannot_tell"
     wild = [Sample(1, 1, 10.0), Sample(2, 1, 30.0), Sample(1, 2, 30.0), Sample(2, 2, 10.0)]
     judged = judge_threads(wild, [], None)
     assert judged.verdict == "cannot_tell"
-    assert "among themselves" in judged.because
+    wording(judged.because)
 
 
 def test_a_batch_and_its_knee(wording):
     prefill = twice({64: 100.0, 128: 180.0, 256: 220.0, 512: 221.0})
     judged = judge_batch("ubatch", prefill, 64, {64: 1.0e9, 256: 1.1e9, 512: 1.3e9})
     assert (judged.verdict, judged.best, judged.knee) == ("best_found", 256, 256)
-    wording(judged.because, tells=("256", "64", "55%"))
-    assert "512 takes 200 MB more" in judged.because
-    assert "64 takes 100 MB less" in judged.because
+    wording(judged.because, tells=("256", "64", "55%", "200 MB", "100 MB"))
 
 
 def test_a_batch_that_makes_no_difference(wording):

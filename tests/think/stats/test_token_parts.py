@@ -90,12 +90,12 @@ def test_a_step_longer_than_the_servers_token_is_said():
     assert sum(seconds(parts).values()) == pytest.approx(parts.seconds)
 
 
-def test_a_server_without_a_clock_tells_sampling_by_the_clients():
+def test_a_server_without_a_clock_tells_sampling_by_the_clients(wording):
     rounds = [Round(Timing(client_s=0.010), Timing(client_s=0.008)) for _ in range(9)]
     parts = parts_of(rounds)
     assert parts
     assert seconds(parts) == pytest.approx({STEP_AND_LOOP: 0.008, SAMPLING: 0.002})
-    assert any("no clock of its own" in note for note in parts.notes)
+    wording(parts.notes)
 
 
 def test_ways_that_failed_leave_the_whole_to_the_rest():

@@ -64,14 +64,13 @@ def test_a_speed_up_that_broke_the_model_is_none():
     assert report.figures[0].verdict == "faster"
 
 
-def test_nothing_answered_is_no_verdict():
+def test_nothing_answered_is_no_verdict(wording):
     report = judge_verification(
         side(10.0), Side(what="gone", failures=("nothing listens there",)), TOLD._replace(interrupted=True)
     )
     assert (report.verdict, verify_status(report)) == ("cannot_tell", 3)
-    assert "nothing listens there" in report.because
-    assert "after: 1 request failed" in report.notes
-    assert "stopped before its time" in report.notes[-1]
+    wording(report.because, tells="nothing listens there")
+    wording(report.notes)
 
 
 def test_what_differs_is_told(wording):
@@ -124,13 +123,13 @@ def test_the_option_and_the_request_of_a_plan():
     assert chosen_option(plan, 2) is None
 
 
-def test_measured_apart_a_small_gain_is_not_told():
+def test_measured_apart_a_small_gain_is_not_told(wording):
     told = TOLD._replace(way="apart")
     small = judge_verification(side(10.0, host_bytes_per_s=(1e10,)), side(10.2, host_bytes_per_s=(1e10,)), told)
     large = judge_verification(side(10.0, host_bytes_per_s=(1e10,)), side(20.0, host_bytes_per_s=(1e10,)), told)
     assert small.verdict == "cannot_tell"
     assert large.verdict == "faster"
-    assert "drift is not excluded" in large.notes[-1]
+    wording(large.notes[-1])
 
 
 def test_a_host_that_was_slower_widens_what_was_measured_apart():

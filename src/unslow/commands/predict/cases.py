@@ -255,7 +255,6 @@ def _asked(
         experts_on_cpu=placement.experts_on_cpu,
         threads=float(request.threads or 0),
         conversations=float(request.batch),
-        is_sized=True,
     )
 
 

@@ -108,8 +108,7 @@ def _link_terms(prompt: Prompt, setting: SpeedSetting) -> Iterator[Term]:
     if prompt.split == SPLIT_BY_LAYER:
         yield Term(LINK, others * width, (Factor("prompt crossing"),))
         return
-    linked = (Factor("linked"),) if setting.linked else ()
-    ways = linked or (() if prompt.peers else (Factor("no peers prompt"),))
+    ways = (Factor("linked"),) if setting.linked else () if prompt.peers else (Factor("no peers prompt"),)
     layers, split = prompt.amounts.layers, prompt.split
     yield Term(LINK, layers * width * others, (Factor(f"prompt gather/{split}"), *ways))
     yield Term(LINK, layers * others / prompt.micro_batch, (Factor(f"prompt gather each/{split}"), *ways))

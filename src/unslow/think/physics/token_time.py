@@ -1,7 +1,4 @@
-"""The time of a token of a diagnosed machine in parts: GPUs, CPU, sampling, crowded threads.
-
-By physics or as calibrated.
-"""
+"""The time of a token of a diagnosed machine in parts, by physics or as calibrated: GPUs, CPU, sampling, crowds."""
 
 import math
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,4 @@
-"""What a plan is for: the work that it is judged at, as asked or as seen in a server's requests.
-
-And the floors it must keep.
-"""
+"""What a plan is for: the work that it is judged at, as asked or as seen in requests, and the floors it must keep."""
 
 from statistics import median
 from typing import NamedTuple

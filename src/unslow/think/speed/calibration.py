@@ -1,7 +1,4 @@
-"""What a model asks for each token, the costs of a machine learned from measured points.
-
-And which calibration holds.
-"""
+"""What a model asks for each token, the costs of a machine learned from points, and which calibration holds."""
 
 import math
 import re
@@ -24,7 +21,6 @@ _LOOKED_UP = ("token_embd.weight", "position_embd.weight", "token_types.weight",
 """Tables of which a token reads one row."""
 _OUTPUT = "output.weight"
 _EXPERTS = "_exps."
-_MATRIX = 2
 
 
 class _Read(NamedTuple):
@@ -49,10 +45,8 @@ def demand_of(plan: Blueprint, depth: int = 1, kv_types: tuple[str, str] = ("f16
     """The demand of one token with so many before it, all on one device; UserError for a model nobody could load."""
     reads = list(_reads(plan))
     layers = [read for read in reads if read.in_layer]
-    elements, kv_bytes = _attention(plan, depth, kv_types)
-    # Rows of the output matrix, which are what is multiplied and sampled
-    matrix = plan.by_name.get(_OUTPUT) or plan.by_name.get(_LOOKED_UP[0])
-    vocabulary = matrix.shape[-1] if matrix and len(matrix.shape) == _MATRIX else plan.vocabulary
+    hyper = Hyper(plan)
+    elements, kv_bytes = _attention(hyper, depth, kv_types)
     return Demand(
         bytes_by_type=_by_type(reads),
         layer_bytes_by_type=_by_type(layers),
@@ -60,7 +54,7 @@ def demand_of(plan: Blueprint, depth: int = 1, kv_types: tuple[str, str] = ("f16
         layers=len(plan.layer_tensors),
         operations=len(layers),
         rows=sum(read.rows for read in layers),
-        vocabulary=vocabulary,
+        vocabulary=hyper.vocabulary,
         attention_elements=elements,
         kv_bytes=kv_bytes,
         depth_tokens=depth,
@@ -89,11 +83,11 @@ def _reads(plan: Blueprint) -> Iterator[_Read]:
         yield _Read(tensor, used if _EXPERTS in tensor.name else 1.0, layer >= 0)
 
 
-def _attention(plan: Blueprint, depth: int, kv_types: tuple[str, str]) -> tuple[float, float]:
+def _attention(hyper: Hyper, depth: int, kv_types: tuple[str, str]) -> tuple[float, float]:
     """Elements of keys and values for each query head, and bytes of keys and values, at this depth."""
-    hyper, elements, count = Hyper(plan), 0.0, 0.0
+    elements, count = 0.0, 0.0
     key_bytes, value_bytes = (element_bytes(kind) for kind in kv_types)
-    for layer in range(min(hyper.layers, len(plan.layer_tensors))):
+    for layer in range(min(hyper.layers, len(hyper.blueprint.layer_tensors))):
         if not hyper.attends(layer):
             continue
         seen = min(depth, hyper.window) if hyper.windowed[layer] and hyper.window else depth

@@ -1,7 +1,4 @@
-"""What one token asks of a model.
-
-Bytes to read, products to compute, keys and values to look at, by layer and as sums.
-"""
+"""What one token asks of a model, by layer and as sums: bytes to read, products to compute, keys and values to see."""
 
 from __future__ import annotations
 

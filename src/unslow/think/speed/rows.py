@@ -1,7 +1,4 @@
-"""A row of a table of measurements.
-
-Its columns understood, its group, what lies where, and the question about speed.
-"""
+"""A row of a table of measurements: its columns understood, its group, what lies where, the question about speed."""
 
 import re
 from collections.abc import Mapping
@@ -72,7 +69,6 @@ class AskedRow(NamedTuple):
     experts_on_cpu: int
     threads: float
     conversations: float
-    is_sized: bool  # Whether the row says how large the file is
 
     @property
     def depth(self) -> float:
@@ -97,9 +93,8 @@ def understood_row(row: Row) -> AskedRow | Unknown:
 
 
 def _asked(row: Row, test: re.Match[str], device: Device, model: WellKnown) -> AskedRow:
-    gib = cell_number(row.get("model_size_gib"))
     quant = row.get("quant", "")
-    load = named_load(model, quant, gib)
+    load = named_load(model, quant, cell_number(row.get("model_size_gib")))
     note, placed = row.get("note", "").lower(), row.get("ngl", "")
     backend = _backend(row, device)
     year = year_of_build(row.get("date_or_build", ""))
@@ -127,7 +122,6 @@ def _asked(row: Row, test: re.Match[str], device: Device, model: WellKnown) -> A
         experts_on_cpu=int(experts[1] or 999) if experts else 0,
         threads=cell_number(row.get("threads")),
         conversations=float(conversations[1]) if conversations else 1.0,
-        is_sized=gib > 0,
     )
 
 

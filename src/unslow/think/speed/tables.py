@@ -1,7 +1,4 @@
-"""Predictions for many rows at once.
-
-What they share is understood once, and those looked up alike are priced as arrays.
-"""
+"""Predictions for many rows at once: what they share is understood once, those looked up alike are priced as arrays."""
 
 import math
 import re

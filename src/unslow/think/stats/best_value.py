@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple
 from unslow.facts.machine import Cpu
 from unslow.facts.values import MB
 from unslow.think.stats.repeats import student_quantile
+from unslow.think.stats.sweep_verdict import SweepVerdict
 
 CONFIDENCE = 0.95
 FELT = 0.02  # A smaller difference in speed is nobody's concern, however surely it is there
@@ -138,35 +139,26 @@ def gains_no_more(speeds: Mapping[int, float], least: float) -> bool:
 _WHOLE = 100
 
 
-class Judged(NamedTuple):
-    """A verdict on a setting."""
-
-    verdict: Verdict
-    because: str
-    best: int | None = None
-    knee: int | None = None
-
-
 def judge_threads(
     decode: Sequence[Sample],
     prefill: Sequence[Sample],
     current: int | None,
     cpu: Cpu = Cpu(),  # noqa: B008 (frozen)
-) -> Judged:
+) -> SweepVerdict:
     """The best count for generating; the sentence tells that for reading too, and what the cores have to do with it."""
     choice = choose_value(decode)
     verdict = verdict_of(choice, current)
     if choice is None:
-        return Judged(verdict, "too few counts were measured, or none of them twice")
+        return SweepVerdict(verdict, "too few counts were measured, or none of them twice")
     if verdict == "cannot_tell":
-        return Judged(verdict, f"runs differ by {choice.noise:.0%} among themselves: other work disturbs them")
+        return SweepVerdict(verdict, f"runs differ by {choice.noise:.0%} among themselves: other work disturbs them")
     said = [
         _generating(choice, verdict, current),
         _reading_threads(choose_value(prefill), choice),
         *_cores(choice, cpu),
     ]
     best = current if verdict == "current_is_best" else choice.best
-    return Judged(verdict, "; ".join(part for part in said if part), best)
+    return SweepVerdict(verdict, "; ".join(part for part in said if part), best)
 
 
 def _generating(choice: Choice, verdict: Verdict, current: int | None) -> str:
@@ -188,11 +180,10 @@ def _generating(choice: Choice, verdict: Verdict, current: int | None) -> str:
 def _reading_threads(choice: Choice | None, generating: Choice) -> str:
     if choice is None:
         return ""
-    speed = f"{speed_words(choice.speeds[choice.best])}"
     if generating.best in choice.leaders:
         return f"prompts are read fastest with as many, {speed_words(choice.speeds[generating.best])}"
     gain = choice.speeds[choice.best] / choice.speeds[generating.best] - 1
-    more = f"{speed}, {gain:.0%} more than with {generating.best}"
+    more = f"{speed_words(choice.speeds[choice.best])}, {gain:.0%} more than with {generating.best}"
     return f"prompts are read fastest with {choice.best} threads of their own (-tb {choice.best}): {more}"
 
 
@@ -220,17 +211,19 @@ def speed_words(speed: float) -> str:
 _FEWEST_MB = 16
 
 
-def judge_batch(name: str, prefill: Sequence[Sample], current: int | None, memory_bytes: Mapping[int, float]) -> Judged:
+def judge_batch(
+    name: str, prefill: Sequence[Sample], current: int | None, memory_bytes: Mapping[int, float]
+) -> SweepVerdict:
     """The smallest batch that reads as fast as any: beyond it nothing is gained; `name` is the flag."""
     choice = choose_value(prefill)
     verdict = verdict_of(choice, current)
     if choice is None:
-        return Judged(verdict, "too few sizes were measured, or none of them twice")
+        return SweepVerdict(verdict, "too few sizes were measured, or none of them twice")
     if verdict == "cannot_tell":
-        return Judged(verdict, f"runs differ by {choice.noise:.0%} among themselves: other work disturbs them")
+        return SweepVerdict(verdict, f"runs differ by {choice.noise:.0%} among themselves: other work disturbs them")
     said = [_reading_batches(name, choice, verdict, current), _memory(choice, memory_bytes, current)]
     best = current if verdict == "current_is_best" else choice.best
-    return Judged(verdict, "; ".join(part for part in said if part), best, choice.best)
+    return SweepVerdict(verdict, "; ".join(part for part in said if part), best, choice.best)
 
 
 def _reading_batches(name: str, choice: Choice, verdict: Verdict, current: int | None) -> str:

@@ -2,17 +2,16 @@
 
 import statistics
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from unslow.facts.values import GB
+from unslow.think.stats.sweep_verdict import SweepVerdict
 
 NOTHING_S, NOTHING_SHARE = 0.15, 0.1  # Starts differ by so much anyway
 MOST_SHARE = 0.5  # From here on it is the disk that one waits for most
 SLOWLY = 0.6  # Of what the disk gives when a file is read from end to end
 COLD_WARM_UP = 1.3
 DISTURBED = 0.3  # Of a start spent waiting for a processor: from here on the time says nothing of the disk
-
-Verdict = Literal["disk_bound", "not_disk", "same", "cannot_tell"]
 
 
 class Start(NamedTuple):
@@ -26,21 +25,14 @@ class Start(NamedTuple):
     """For how long its threads, all together, wanted a processor and had none; None where that can't be told."""
 
 
-class LoadJudged(NamedTuple):
-    """A verdict on loading."""
-
-    verdict: Verdict
-    because: str
-
-
 def judge_load(
     cold: Start | None, warm: Sequence[Start], file_bytes: float, disk_bytes_per_s: float | None
-) -> LoadJudged:
-    """Where the time of a cold start goes; `file_bytes` is the whole model."""
+) -> SweepVerdict:
+    """disk_bound, not_disk, same or cannot_tell: where a cold start's time goes; `file_bytes` is the whole model."""
     if cold is None or not warm:
-        return LoadJudged("cannot_tell", "a cold start and a warm one are needed")
+        return SweepVerdict("cannot_tell", "a cold start and a warm one are needed")
     if any((start.waited_s or 0.0) > DISTURBED * start.load_s for start in (cold, *warm)):
-        return LoadJudged("cannot_tell", "other work had the processors while the model was loaded")
+        return SweepVerdict("cannot_tell", "other work had the processors while the model was loaded")
     usual = statistics.median(start.load_s for start in warm)
     extra = cold.load_s - usual
     told = f"{cold.load_s:.2g} s cold, {usual:.2g} s with the file in memory"
@@ -50,11 +42,11 @@ def judge_load(
     scatter = max(start.load_s for start in warm) - min(start.load_s for start in warm)
     if extra <= max(NOTHING_S, NOTHING_SHARE * usual, scatter):
         said = [f"{told}: no difference beyond that of any two starts", request]
-        return LoadJudged("same", "; ".join(filter(None, said)))
-    verdict: Verdict = "disk_bound" if extra >= MOST_SHARE * cold.load_s else "not_disk"
+        return SweepVerdict("same", "; ".join(filter(None, said)))
+    verdict = "disk_bound" if extra >= MOST_SHARE * cold.load_s else "not_disk"
     where = "most of a cold start is waiting for the disk" if verdict == "disk_bound" else "most of it is not the disk"
     speed = _speed(cold, extra, file_bytes, disk_bytes_per_s)
-    return LoadJudged(verdict, "; ".join(filter(None, [f"{told}: {where}", speed, request])))
+    return SweepVerdict(verdict, "; ".join(filter(None, [f"{told}: {where}", speed, request])))
 
 
 def _speed(cold: Start, extra_s: float, file_bytes: float, disk_bytes_per_s: float | None) -> str:

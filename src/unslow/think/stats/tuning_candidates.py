@@ -214,18 +214,15 @@ def _other_kind(around: Around, layers: int) -> Iterator[Step]:
             yield f"{count} whole layers more with the host instead", {**away, Knob.GPU_LAYERS: layers - count}
     elif 0 < whole <= around.hand.layers and around.settings.get(Knob.KV_OFFLOAD) is not False:
         given_up = full_bytes(around, range(whole))
-        count = _fewest([layer.piece_bytes for layer in around.hand.pieces.layers], given_up)
-        if count is not None:
-            yield _without_pieces(around, count)
-
-
-def _without_pieces(around: Around, count: int) -> Step:
-    pieces = around.hand.pieces
-    settings: Settings = {Knob.GPU_LAYERS: around.hand.layers + 1}
-    if pieces.is_sparse:
-        return f"the experts of {count} layers with the host instead", {**settings, Knob.EXPERTS_ON_CPU: count}
-    names = ",".join(f"{pattern}=CPU" for pattern in patterns(Placing(0, count), pieces))
-    return f"the feed-forward of {count} layers with the host instead", {**settings, Knob.TENSOR_OVERRIDE: names}
+        pieces, settings = around.hand.pieces, {Knob.GPU_LAYERS: around.hand.layers + 1}
+        count = _fewest([layer.piece_bytes for layer in pieces.layers], given_up)
+        if count is None:
+            return
+        if pieces.is_sparse:
+            yield f"the experts of {count} layers with the host instead", {**settings, Knob.EXPERTS_ON_CPU: count}
+        else:
+            names = ",".join(f"{pattern}=CPU" for pattern in patterns(Placing(0, count), pieces))
+            yield f"the feed-forward of {count} layers with the host instead", {**settings, Knob.TENSOR_OVERRIDE: names}
 
 
 def layers_apart(around: Around) -> list[int]:

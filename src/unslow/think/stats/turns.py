@@ -7,9 +7,9 @@ long as its whole prompt would, at the speed of the first turn, computed all of 
 import statistics
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
-Verdict = Literal["cached", "reprocessed", "partly", "cannot_tell"]
+from unslow.think.stats.sweep_verdict import SweepVerdict
 
 CACHED, REPROCESSED = 0.15, 0.85
 """The part of what the server had already that is computed again: blocks and the last token of an answer are some."""
@@ -33,13 +33,6 @@ class Turn(NamedTuple):
         return self.first_s if self.prefill_s is None else self.prefill_s
 
 
-class Turns(NamedTuple):
-    """What the turns say."""
-
-    verdict: Verdict
-    because: str
-
-
 class _Later(NamedTuple):
     """A turn after the first, next to the one before it."""
 
@@ -56,12 +49,12 @@ class _Later(NamedTuple):
         return min(self.known, max(0, self.turn.computed_tokens - self.new))
 
 
-def judge_turns(turns: Sequence[Turn]) -> Turns:
-    """The verdict on turns in their order, each of which goes on from the one before."""
+def judge_turns(turns: Sequence[Turn]) -> SweepVerdict:
+    """cached, reprocessed, partly or cannot_tell: of turns in their order, each of which goes on from the last."""
     later = [_Later(turn, before.whole_tokens) for before, turn in pairwise(turns) if turn.whole_tokens > 0]
     later = [one for one in later if 0 < one.known <= one.turn.whole_tokens]
     if not later:
-        return Turns("cannot_tell", "there are no two turns to hold against each other")
+        return SweepVerdict("cannot_tell", "there are no two turns to hold against each other")
     if any(one.turn.computed_tokens < one.turn.whole_tokens for one in later):
         return _by_count(later, _token_s(max(turns, key=lambda turn: turn.computed_tokens)), turns[0])
     return _by_clock(later, _token_s(turns[0]))  # of the first it is sure that all of it was computed
@@ -71,7 +64,7 @@ def _token_s(turn: Turn) -> float:
     return turn.reading_s / max(1, turn.computed_tokens)
 
 
-def _by_count(later: Sequence[_Later], token_s: float, first: Turn) -> Turns:
+def _by_count(later: Sequence[_Later], token_s: float, first: Turn) -> SweepVerdict:
     shares = [one.again / one.known for one in later]
     if max(shares) <= CACHED:
         wait = statistics.median(one.turn.first_s for one in later)
@@ -80,37 +73,39 @@ def _by_count(later: Sequence[_Later], token_s: float, first: Turn) -> Turns:
         why = (
             f"later turns computed {computed:.0f} of about {whole:.0f} tokens: the first token came after {wait:.2f} s"
         )
-        return Turns("cached", f"{why}, that of the first turn after {first.first_s:.2f} s")
+        return SweepVerdict("cached", f"{why}, that of the first turn after {first.first_s:.2f} s")
     if min(shares) >= REPROCESSED:
         return _reprocessed(later, token_s)
     lost = [one for one in later if one.again > CACHED * one.known]
     worst = max(lost, key=lambda one: one.again)
     why = f"{len(lost)} of {len(later)} later turns computed again what the server had: up to {worst.again} of "
     why += f"{worst.known} tokens, {worst.again * token_s:.2f} s; {_EXPLAINED}"
-    return Turns("partly", why)
+    return SweepVerdict("partly", why)
 
 
-def _reprocessed(later: Sequence[_Later], token_s: float) -> Turns:
+def _reprocessed(later: Sequence[_Later], token_s: float) -> SweepVerdict:
     again = statistics.median(one.known for one in later)
     new = statistics.median(one.new for one in later)
     why = f"every later turn computed the whole prompt again: about {again:.0f} tokens that the server had beside "
     why += f"{new:.0f} that were new, {again * token_s:.2f} s for each turn; {_EXPLAINED}"
-    return Turns("reprocessed", why)
+    return SweepVerdict("reprocessed", why)
 
 
-def _by_clock(later: Sequence[_Later], token_s: float) -> Turns:
+def _by_clock(later: Sequence[_Later], token_s: float) -> SweepVerdict:
     """Where no cache is counted: either there is none, or the server does not tell."""
     known_s = statistics.median(one.known for one in later) * token_s
     least = LEAST_CLIENT_S if later[0].turn.prefill_s is None else LEAST_SERVER_S
     if known_s < least:
         why = f"the server does not say what its cache had, and reading what it knew takes only {known_s * 1000:.0f} ms"
-        return Turns("cannot_tell", f"{why}, too little for the clock")
+        return SweepVerdict("cannot_tell", f"{why}, too little for the clock")
     shares = [(one.turn.reading_s - one.new * token_s) / (one.known * token_s) for one in later]
     share = statistics.median(shares)
     if share <= BY_CLOCK[0]:
         wait = statistics.median(one.turn.first_s for one in later)
-        return Turns("cached", f"later turns take {wait:.2f} s, too little to have read their whole prompts again")
+        return SweepVerdict(
+            "cached", f"later turns take {wait:.2f} s, too little to have read their whole prompts again"
+        )
     if share >= BY_CLOCK[1]:
         return _reprocessed(later, token_s)
     why = f"the server does not say what its cache had, and by the clock later turns read {share:.0%} of what it knew"
-    return Turns("cannot_tell", why)
+    return SweepVerdict("cannot_tell", why)

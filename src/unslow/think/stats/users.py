@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from unslow.facts.bench import Pass
+from unslow.think.stats.sweep_verdict import SweepVerdict
 
 _WHOLE_WINDOW = 0.2
 """Of the time in which tokens came: a shorter stretch in which all were answered at once is none to judge by."""
@@ -78,22 +79,16 @@ class UsersPoint(NamedTuple):
     """The least and the most that a round gave together; None where there was one."""
 
 
-class UsersCurve(NamedTuple):
-    """The verdict on a curve."""
+def judge_users(points: Sequence[UsersPoint], slots: int | None = None) -> SweepVerdict:
+    """scales, saturates, queues, collapses or cannot_tell, on points with growing numbers of users.
 
-    verdict: str  # scales, saturates, queues, collapses or cannot_tell
-    because: str
-    best: int | None = None  # The fewest users with which the server does about as much as it can
-    knee: int | None = None
-
-
-def judge_users(points: Sequence[UsersPoint], slots: int | None = None) -> UsersCurve:
-    """The verdict on points with growing numbers of users; `slots` is what the server says it answers at once."""
+    `slots` is what the server says it answers at once; best are the fewest users with which it does all that it can.
+    """
     good = [point for point in points if point.together > 0]
     if len(good) < 2 or good[0].users >= good[-1].users:  # noqa: PLR2004 (a curve needs two points)
         lost = any(point.failed for point in points)
         why = "requests failed" if lost else "fewer than two numbers of users were measured"
-        return UsersCurve("cannot_tell", why, good[0].users if good else None)
+        return SweepVerdict("cannot_tell", why, good[0].users if good else None)
     top = max(point.together for point in good)
     best = next(point for point in good if point.together >= (1 - _ALIKE) * top)
     limit = _slots_seen(good, slots)
@@ -107,25 +102,25 @@ def judge_users(points: Sequence[UsersPoint], slots: int | None = None) -> Users
         at = within[knee]
         why = f"{_get(at.users)} {at.together:.1f} tokens per second together, {last.users} get {last.together:.1f}"
         why += f"; beyond {limit} they also wait for a slot" if limit is not None and last.users > limit else ""
-        return UsersCurve("saturates", why + _against(last), best.users, at.users)
+        return SweepVerdict("saturates", why + _against(last), best.users, at.users)
     if limit is not None:
         why = (
             f"{limit} {'user is' if limit == 1 else 'users are'} answered at once, so of {last.users} the others wait: "
         )
         why += f"the first token takes {_time(last.first_s)} in the median, {_time(first.first_s)} for one user alone"
-        return UsersCurve("queues", why + _against(best), best.users, limit)
+        return SweepVerdict("queues", why + _against(best), best.users, limit)
     why = f"{_get(last.users)} {last.together / first.together:.1f} times what {_get(first.users)}, "
     why += f"{last.together:.1f} tokens per second together; it still grows"
-    return UsersCurve("scales", why + _against(last), best.users)
+    return SweepVerdict("scales", why + _against(last), best.users)
 
 
-def _collapse(points: Sequence[UsersPoint], good: Sequence[UsersPoint], best: UsersPoint) -> UsersCurve | None:
+def _collapse(points: Sequence[UsersPoint], good: Sequence[UsersPoint], best: UsersPoint) -> SweepVerdict | None:
     """Where more users get less than fewer did, all together, or no answer."""
     failing = next((point for point in points if point.failed >= FAILING), None)
     if failing:
         why = f"{failing.failed:.0%} of the requests of {failing.users} users at once failed"
         below = [point.users for point in good if point.users < failing.users]
-        return UsersCurve("collapses", why, best.users, max(below, default=None))
+        return SweepVerdict("collapses", why, best.users, max(below, default=None))
     # Slower than the best by more than rounds differ
     slowest = best.among[0] if best.among else best.together
     beyond = [
@@ -139,7 +134,7 @@ def _collapse(points: Sequence[UsersPoint], good: Sequence[UsersPoint], best: Us
         return None
     worst = beyond[0]
     why = f"{_get(worst.users)} {worst.together:.1f} tokens per second together, {_get(best.users)} {best.together:.1f}"
-    return UsersCurve("collapses", why + _against(worst), best.users, best.users)
+    return SweepVerdict("collapses", why + _against(worst), best.users, best.users)
 
 
 def _slots_seen(good: Sequence[UsersPoint], slots: int | None) -> int | None:

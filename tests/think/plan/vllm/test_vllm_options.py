@@ -72,7 +72,7 @@ def test_eager_is_left_and_the_gain_is_said() -> None:
     assert not found.current.changes
 
 
-def test_its_own_count_of_the_cache_is_believed() -> None:
+def test_its_own_count_of_the_cache_is_believed(wording) -> None:
     now = question().default()._replace(context=8192)
     few = vllm_options(question(current=now, users=32, measured_pool=6000)).current
     many = vllm_options(question(current=now, users=32, measured_pool=60_000)).current
@@ -81,7 +81,7 @@ def test_its_own_count_of_the_cache_is_believed() -> None:
     assert few.speed
     assert many.speed
     assert few.speed.request_s.mid > 2 * many.speed.request_s.mid
-    assert "only 5 of 32" in few.costs[0]
+    wording(few.costs[0], tells="5 of 32")
 
 
 def test_weights_on_the_host_are_slow_now_and_are_taken_back() -> None:

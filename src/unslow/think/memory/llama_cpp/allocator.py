@@ -72,10 +72,7 @@ class Buffer:
 def watched_sizes(
     nodes: Sequence[Node], leaves: Sequence[Node], backends: Sequence[Backend], watched: Sequence[Node]
 ) -> tuple[list[int], list[Hashable]]:
-    """The compute buffer of each backend, for a graph whose nodes have theirs.
-
-    And the gaps after each node that is watched, with its own place.
-    """
+    """The compute buffer of each backend, and the gaps after each node that is watched, with its own place."""
     allocation = _Allocation(backends, watched)
     allocation.walk(nodes, leaves)
     return [buffer.size for buffer in allocation.buffers], [allocation.states.get(node) for node in watched]

@@ -1,7 +1,4 @@
-"""The cache of llama.cpp.
-
-What each layer keeps, what the host tells it before each computation, and how it is written and read.
-"""
+"""The cache of llama.cpp: what each layer keeps, what the host tells it, and how it is written and read."""
 
 from collections.abc import Iterator
 from typing import NamedTuple

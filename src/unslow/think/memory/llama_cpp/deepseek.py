@@ -52,23 +52,24 @@ class Indexer:
             key = graph.rope(graph.reshape(key, build.hyper.index_length, 1, build.tokens), build.positions)
             cells = cells_of(build.hyper, build.settings, layer)
             keys = store_single_head(build, layer, graph.mul_mat(self._rotation, key), self._key_rows, cells)
-            query, weights = self._queries(layer, x, ranks)
+            # Queries of several heads for each token, and a weight for each head
+            query = graph.mul_mat(self._rotation, index_queries(build, layer, ranks))
+            query, weights = by_stream(build, query, build.linear(x, f"{name}.proj"))
+            weights = graph.scale(weights)
             self._picked = best_places(build, index_scores(build, layer, query, keys, weights, self._mask))
         return self._picked
 
-    def _queries(self, layer: int, x: Node, ranks: Node) -> tuple[Node, Node]:
-        """Queries of several heads for each token, and a weight for each head."""
-        build, graph, name = self._build, self._build.graph, self._build.block(layer)
-        length = build.hyper.index_length
-        query = build.linear(ranks, f"{name}.indexer.attn_q_b")
-        query = graph.rope(graph.reshape(query, length, query.shape[0] // length, build.tokens), build.positions)
-        query = graph.mul_mat(self._rotation, query)
-        query, weights = by_stream(build, query, build.linear(x, f"{name}.indexer.proj"), build.settings.streams)
-        return query, graph.scale(weights)
+
+def index_queries(build: Build, layer: int, ranks: Node) -> Node:
+    """Queries of an indexer's heads, turned by the positions: (length, heads, tokens)."""
+    query, length = build.linear(ranks, f"{build.block(layer)}.indexer.attn_q_b"), build.hyper.index_length
+    heads = build.graph.reshape(query, length, query.shape[0] // length, build.tokens)
+    return build.graph.rope(heads, build.positions)
 
 
-def by_stream(build: Build, query: Node, weights: Node, streams: int) -> tuple[Node, Node]:
+def by_stream(build: Build, query: Node, weights: Node) -> tuple[Node, Node]:
     """Queries (length, heads, tokens, streams) and weights (heads, tokens, 1, streams) of each slot's tokens."""
+    streams = build.settings.streams
     graph, (length, heads), tokens = build.graph, query.shape[:2], build.tokens // streams
     query = graph.view(query, (length, heads, tokens, streams), (*query.strides[1:3], query.strides[2] * tokens))
     row = weights.strides[1]
@@ -282,14 +283,11 @@ class CompressedAttention:
         return rows, mask_of_picked(self._build, picked, self._low.mask, self._low.mask.kind)
 
     def _picked(self, layer: int, x: Node, ranks: Node, rows: Node) -> Node:
-        build, graph, name = self._build, self._build.graph, f"{self._build.block(layer)}.indexer"
-        length, slots = build.hyper.index_length, build.settings.slots
-        query = build.linear(ranks, f"{name}.attn_q_b")
-        query = graph.rope(graph.reshape(query, length, query.shape[0] // length, build.tokens), build.positions)
+        build, query = self._build, index_queries(self._build, layer, ranks)
         if self._index.rotation is not None:
             query = hadamard(build, query, self._index.rotation)
-        weights = graph.scale(build.linear(x, f"{name}.proj"))
-        query, weights = by_stream(build, query, weights, slots)
+        weights = build.graph.scale(build.linear(x, f"{build.block(layer)}.indexer.proj"))
+        query, weights = by_stream(build, query, weights)
         return best_places(build, index_scores(build, layer, query, rows, weights, self._index.mask))
 
     def _product(self, layer: int, query: Node, key: Node, rows: Node | None, mask: Node | None) -> Node:

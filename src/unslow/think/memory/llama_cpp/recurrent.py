@@ -1,7 +1,4 @@
-"""Layers that keep a state.
-
-Reading and writing it, the convolution over the last inputs, Mamba and short convolutions.
-"""
+"""Layers that keep a state: reading and writing it, convolutions over the last inputs, Mamba and short ones."""
 
 from collections.abc import Callable
 from typing import NamedTuple

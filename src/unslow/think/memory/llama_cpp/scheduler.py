@@ -1,7 +1,4 @@
-"""Which backend computes each node, as ggml's scheduler decides, what is copied between them.
-
-And what fused kernels keep.
-"""
+"""Which backend computes each node, as ggml's scheduler decides, what is copied, and what fused kernels keep."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
