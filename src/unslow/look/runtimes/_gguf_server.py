@@ -234,16 +234,15 @@ def parse_props(props: Any, source: str) -> Subject:
 
 def parse_models(models: Any, source: str) -> Model:
     """Exact size, parameters and shape of the first model."""
-    first = ("data", 0)
-    quant = text_fact(models, source, *first, "meta", "ftype")
+    quant = text_fact(models, source, "data", 0, "meta", "ftype")
     return Model(
-        name=text_fact(models, source, *first, "id"),
+        name=text_fact(models, source, "data", 0, "id"),
         quant=reported(parse_file_type(quant.value), source) if isinstance(quant, Known) else quant,
-        parameters=count_fact(models, source, *first, "meta", "n_params"),
-        weights_bytes=count_fact(models, source, *first, "meta", "size"),
-        context_trained=count_fact(models, source, *first, "meta", "n_ctx_train"),
-        width=count_fact(models, source, *first, "meta", "n_embd"),
-        vocabulary=count_fact(models, source, *first, "meta", "n_vocab"),
+        parameters=count_fact(models, source, "data", 0, "meta", "n_params"),
+        weights_bytes=count_fact(models, source, "data", 0, "meta", "size"),
+        context_trained=count_fact(models, source, "data", 0, "meta", "n_ctx_train"),
+        width=count_fact(models, source, "data", 0, "meta", "n_embd"),
+        vocabulary=count_fact(models, source, "data", 0, "meta", "n_vocab"),
     )
 
 

@@ -34,6 +34,7 @@ from unslow.look.openai_api import (
 )
 from unslow.look.processes import Process
 from unslow.look.requests import PartialAnswer, Question, Reply, Target, read_whole_answer, thinking_tokens
+from unslow.look.server_answers import value_at
 from unslow.look.system import ExchangeError, Line, LookError, System
 
 NAME = "OpenAI-compatible"
@@ -211,8 +212,7 @@ def listen(lines: Iterable[Line], heard: PartialAnswer) -> tuple[Usage, ServerTi
         heard.last_s = seconds
         usage, extras = parse_usage(event) or usage, parse_server_times(event) or extras
         # what comes after the last word says why the answer ended, or what was counted
-        choices = event.get("choices")
-        choice = choices[0] if isinstance(choices, list) and choices else None
+        choice = value_at(event, "choices", 0)
         last = choice.get("finish_reason") if isinstance(choice, dict) else isinstance(event.get("usage"), dict)
         ended = ended or bool(last)
         words = parse_words(event)
