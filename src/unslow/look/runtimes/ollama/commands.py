@@ -51,6 +51,13 @@ _AMD_SERVICE = labelled_line(Place.COMPOSE, 'devices: ["/dev/kfd", "/dev/dri"]')
 _AMD_IMAGE = labelled_line(Place.COMPOSE, "image: ollama/ollama:rocm")
 _NVIDIA_POD = labelled_line(Place.MANIFEST, "resources: {limits: {nvidia.com/gpu: 1}}")
 _AMD_POD = labelled_line(Place.MANIFEST, "resources: {limits: {amd.com/gpu: 1}}")
+_HANDED_ON: Mapping[str, tuple[list[str], ...]] = {
+    "compose": ([], [_NVIDIA_SERVICE], [_AMD_SERVICE, _AMD_IMAGE], [COMPOSE_UP]),
+    "pod": ([], [_NVIDIA_POD], [_AMD_POD], []),
+    "container": ([], [_NVIDIA_CONTAINER], [_AMD_CONTAINER], []),
+    **dict.fromkeys(("service", "shell"), ([_INSTALL], ["nvidia-smi"], ["rocminfo"], [])),
+}
+"""By the home of the server: the lines before, for a GPU of NVIDIA, for one of AMD, and after."""
 _GROUPS = "sudo usermod -a -G render,video ollama"
 _HIDES = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GGML_VK_VISIBLE_DEVICES")
 _SIBLINGS = {"90": "9.0.0", "103": "10.3.0", "110": "11.0.0", "115": "11.5.1"}
@@ -70,16 +77,9 @@ def backend_lines(value: Setting, runtime: Runtime) -> list[str]:
 
 def _anything(backend: str, runtime: Runtime) -> list[str]:
     """What hands a GPU on, or installs what it needs; `backend` is the one of the GPU, or empty."""
-    home, cuda, rocm = home_of(runtime), backend in ("", "CUDA"), backend in ("", "ROCm")
-    if home == "compose":
-        return [*([_NVIDIA_SERVICE] if cuda else []), *([_AMD_SERVICE, _AMD_IMAGE] if rocm else []), COMPOSE_UP]
-    if home == "pod":
-        return [*([_NVIDIA_POD] if cuda else []), *([_AMD_POD] if rocm else [])]
-    if home == "container":
-        return [*([_NVIDIA_CONTAINER] if cuda else []), *([_AMD_CONTAINER] if rocm else [])]
-    if home in ("service", "shell"):
-        return [_INSTALL, *(["nvidia-smi"] if cuda else []), *(["rocminfo"] if rocm else [])]
-    return [labelled_line(Place.HAND, "install Ollama anew from https://ollama.com")]
+    anew = [labelled_line(Place.HAND, "install Ollama anew from https://ollama.com")]
+    first, nvidia, amd, last = _HANDED_ON.get(home_of(runtime), (anew, [], [], []))
+    return [*first, *(nvidia if backend in ("", "CUDA") else []), *(amd if backend in ("", "ROCm") else []), *last]
 
 
 def _opened(runtime: Runtime) -> list[str]:
