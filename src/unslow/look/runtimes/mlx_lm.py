@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from unslow.facts.commands import Place, labelled_line
+from unslow.facts.commands import by_hand
 from unslow.facts.knob import Knob
 from unslow.facts.knob import Setting as KnobSetting
 from unslow.facts.merge import overlaid
@@ -224,7 +224,7 @@ _TURNS: Mapping[Knob, Turn] = {
     Knob.SPECULATIVE: _drafting,
     Knob.PROMPT_CACHE: _prompt_cache,
     Knob.QUANT: lambda value, _wanted: Advice(
-        [labelled_line(Place.HAND, f"give `--model` a repository that holds this model in {value or 'fewer bits'}")]
+        [by_hand(f"give `--model` a repository that holds this model in {value or 'fewer bits'}")]
     ),
     Knob.VERSION: advice("pip install --upgrade mlx-lm"),
 }

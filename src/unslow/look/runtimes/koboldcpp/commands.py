@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from unslow.facts.commands import Place, labelled_line
+from unslow.facts.commands import by_hand
 from unslow.facts.knob import Knob, Setting
 from unslow.look.command_writer import (
     DRAFT_PLACE,
@@ -96,7 +96,7 @@ _TURNS: Mapping[Knob, Turn] = {
     Knob.GPU_BACKEND: lambda value, _wanted: Advice(
         [
             "--usevulkan" if value == "Vulkan" else "--usecuda",
-            labelled_line(Place.HAND, "take the build of KoboldCpp for it; `--usevulkan` works with any GPU"),
+            by_hand("take the build of KoboldCpp for it; `--usevulkan` works with any GPU"),
         ]
     ),
     Knob.OTHER_PROCESS: restart(without_secrets),
