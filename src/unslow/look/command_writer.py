@@ -262,13 +262,16 @@ def answer_changes(
     program: str,
     turns: Mapping[Knob, Callable[[Setting, Wanted], _T | Advice | str]],
     changes: Iterable[Change],
-    wanted: Wanted,
+    runtime: Runtime,
+    at_hand: AtHand,
 ) -> tuple[list[_T], tuple[str, ...], tuple[tuple[Change, str], ...]]:
     """What the changes put in, the lines of all advice, and each change that is left out with the reason."""
+    asked = {change.knob: change for change in changes}  # the last word on a knob counts
+    wanted = Wanted({knob: change.value for knob, change in asked.items()}, runtime, at_hand)
     added: list[_T] = []
     lines: list[str] = []
     left: list[tuple[Change, str]] = []
-    for change in changes:
+    for change in asked.values():
         turn = turns.get(change.knob)
         answer = turn(change.value, wanted) if turn else ""
         if isinstance(answer, Advice):
@@ -307,11 +310,11 @@ class Program(NamedTuple):
 
         Of a server whose command line nobody saw, only the words of the changes: what else it was told must stay.
         """
-        wanted = Wanted({c.knob: c.value for c in changes}, runtime, at_hand)
-        by_knob = {change.knob: change for change in changes}  # the last word on a knob counts
-        order = [*(knob for knob in self.turns if self.ordered), *by_knob]
-        asked = [by_knob[knob] for knob in dict.fromkeys(order) if knob in by_knob]
-        words, advised, left = answer_changes(self.name, self.turns, asked, wanted)
+        order = list(self.turns)
+        asked = sorted(changes, key=lambda c: order.index(c.knob) if c.knob in order else len(order))
+        words, advised, left = answer_changes(
+            self.name, self.turns, asked if self.ordered else changes, runtime, at_hand
+        )
         short = tuple(dict.fromkeys(filter(None, (_short(self, each, runtime) for each in words))))
         turned = [each for each in words if not each.missing]
         if not turned or not (runtime.command.value_or([]) or at_hand.anew):

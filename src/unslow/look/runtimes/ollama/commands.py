@@ -168,10 +168,8 @@ _Turn = Callable[[Setting, Wanted], _Answer]
 
 def commands_for(changes: Sequence[Change], runtime: Runtime, at_hand: AtHand = NOTHING_AT_HAND) -> Commands:
     """The service's variables first, then the model that has the parameters."""
-    asked = {change.knob: change for change in changes}  # the last word on a knob counts
-    wanted = Wanted({knob: change.value for knob, change in asked.items()}, runtime, at_hand)
     turns = {knob: _of_version(turn) for knob, turn in _TURNS.items()}
-    puts, advice, left = answer_changes("Ollama", turns, asked.values(), wanted)
+    puts, advice, left = answer_changes("Ollama", turns, changes, runtime, at_hand)
     short: list[str] = []
     for put in puts:
         # for one chat or request; where a value is to be filled in, for a model too, which then has no whole file

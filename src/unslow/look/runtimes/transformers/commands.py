@@ -41,9 +41,7 @@ _Turn = Callable[[Setting, Wanted], _Answer]
 
 def commands_for(changes: Sequence[Change], runtime: Runtime, at_hand: AtHand = NOTHING_AT_HAND) -> Commands:
     """One program with all changes; where a program runs already, what to change in it."""
-    asked = {change.knob: change for change in changes}  # the last word on a knob counts
-    wanted = Wanted({knob: change.value for knob, change in asked.items()}, runtime, at_hand)
-    codes, advised, left = answer_changes("Transformers", _TURNS, asked.values(), wanted)
+    codes, advised, left = answer_changes("Transformers", _TURNS, changes, runtime, at_hand)
     if not at_hand.anew:
         return Commands(lines=(*_fragments(codes), *advised), left_out=left)
     codes = [code for code in codes if not code.missing]
