@@ -246,10 +246,10 @@ def test_other_shapes_hold_nothing(data):
 
 
 def test_what_lms_prints_is_read_with_care():
-    assert parse_ps("no json", "lms ps") == ()
-    assert parse_ps('[{"identifier": 3}, 4, {"identifier": "a", "ttlMs": -5, "queued": "x"}]', "lms ps")[0].id == "a"
-    forever = parse_ps('[{"identifier": "a", "ttlMs": null}]', "lms ps")[0].runtime.keep_alive_s
-    assert forever.value == -1
+    assert parse_ps("no json", "lms ps") == {}
+    assert list(parse_ps('[{"identifier": 3}, 4, {"identifier": "a", "ttlMs": -5, "queued": "x"}]', "lms ps")) == ["a"]
+    _, forever = parse_ps('[{"identifier": "a", "ttlMs": null}]', "lms ps")["a"]
+    assert forever.keep_alive_s.value == -1
     assert parse_engines(ENGINES) == {"gguf": "llama.cpp-linux-x86_64-nvidia-cuda12-avx2@1.52.0"}
     assert backends_of("llama.cpp-linux-x86_64-avx2@1.52.0", "s").value == ["CPU"]
     assert isinstance(backends_of("", "s"), Unknown)
