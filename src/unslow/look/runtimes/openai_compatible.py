@@ -78,21 +78,16 @@ def _subject(url: str, models: list[ListedModel]) -> Subject:
     facts["name"] = reported(next((name for owner, name in _BY_OWNER.items() if owner in owners), NAME), source)
     facts["url"] = reported(url, "given")
     if len(models) != 1:  # a list of one is taken for what is loaded; a longer one is what could be
-        which = _which(models)
+        shown = ", ".join(model.name for model in models[:_SHOWN_MODELS])
+        more = f" and {len(models) - _SHOWN_MODELS} more" if len(models) > _SHOWN_MODELS else ""
+        which = not_supported(f"the server lists {shown}{more}, and does not say which of them is loaded", _HOW)
+        which = which if models else Unknown("the server lists no model", "load one")
         return Subject(runtime=Runtime(state=which, context_length=which, **facts), model=Model(name=which))
     facts["state"] = estimated("loaded", f"{source}: the only model")
     return Subject(
         runtime=Runtime(context_length=models[0].context_length, **facts),
         model=Model(name=reported(models[0].name, source), path=models[0].root),
     )
-
-
-def _which(models: list[ListedModel]) -> Unknown:
-    if not models:
-        return Unknown("the server lists no model", "load one")
-    shown = ", ".join(model.name for model in models[:_SHOWN_MODELS])
-    more = f" and {len(models) - _SHOWN_MODELS} more" if len(models) > _SHOWN_MODELS else ""
-    return not_supported(f"the server lists {shown}{more}, and does not say which of them is loaded", _HOW)
 
 
 def commands_for(
