@@ -60,6 +60,11 @@ def labelled_line(place: Place, text: str) -> str:
     return f"{place}: {text}"
 
 
+def by_hand(text: str) -> str:
+    """A line that tells a person what to do."""
+    return labelled_line(Place.HAND, text)
+
+
 def line_for_reader(text: str) -> str:
     """A line for a reader: its label stands alone over what has lines of its own."""
     place, said = parse_line(text)

@@ -11,6 +11,7 @@ from unslow.facts.commands import (
     WINDOWS,
     Commands,
     Place,
+    by_hand,
     compose_quoted,
     is_plain_word,
     labelled_line,
@@ -95,16 +96,12 @@ def starting_lines(
     if front and not unit.name:
         notes.append(f"it is started by {front}: change the command there")
     if container:
-        return (*_in_container(shown, environment, container), *_by_hand(notes))
+        return (*_in_container(shown, environment, container), *map(by_hand, notes))
     if unit.name:
         if not is_absolute_path(shown[0]):
             notes.append(_RELATIVE.format(program=shown[0]))
-        return (*_by_hand(notes), *drop_in(unit, environment, shown))
-    return (*_by_hand(notes), shell_line(shown, environment))
-
-
-def _by_hand(notes: Sequence[str]) -> tuple[str, ...]:
-    return tuple(labelled_line(Place.HAND, note) for note in notes)
+        return (*map(by_hand, notes), *drop_in(unit, environment, shown))
+    return (*map(by_hand, notes), shell_line(shown, environment))
 
 
 def shell_line(words: Sequence[str], environment: Environment) -> str:
@@ -162,7 +159,7 @@ def _in_container(shown: Sequence[str], environment: Environment, container: str
     without = "".join(f", without {name}" for name, value in environment.items() if value is None)
     variables = f", {given} before its image{without}" if given or without else ""
     run = f"or without compose: {container} run with the arguments {shlex.join(shown[1:])} after its image{variables}"
-    return (*composed, labelled_line(Place.HAND, run))
+    return (*composed, by_hand(run))
 
 
 def composed_variables(environment: Environment) -> str:
@@ -247,8 +244,8 @@ def quant_by_file(flag: str) -> Turn:
         if Knob.MODEL_FILE in wanted.changes:
             return Words()
         kind = value or "a smaller quant"
-        by_hand = labelled_line(Place.HAND, f"give `{flag}` the file of this model as {kind}")
-        return Advice([by_hand], f"no file of this model as {kind} was named")
+        line = by_hand(f"give `{flag}` the file of this model as {kind}")
+        return Advice([line], f"no file of this model as {kind} was named")
 
     return turn
 
@@ -265,13 +262,16 @@ def answer_changes(
     program: str,
     turns: Mapping[Knob, Callable[[Setting, Wanted], _T | Advice | str]],
     changes: Iterable[Change],
-    wanted: Wanted,
+    runtime: Runtime,
+    at_hand: AtHand,
 ) -> tuple[list[_T], tuple[str, ...], tuple[tuple[Change, str], ...]]:
     """What the changes put in, the lines of all advice, and each change that is left out with the reason."""
+    asked = {change.knob: change for change in changes}  # the last word on a knob counts
+    wanted = Wanted({knob: change.value for knob, change in asked.items()}, runtime, at_hand)
     added: list[_T] = []
     lines: list[str] = []
     left: list[tuple[Change, str]] = []
-    for change in changes:
+    for change in asked.values():
         turn = turns.get(change.knob)
         answer = turn(change.value, wanted) if turn else ""
         if isinstance(answer, Advice):
@@ -310,20 +310,20 @@ class Program(NamedTuple):
 
         Of a server whose command line nobody saw, only the words of the changes: what else it was told must stay.
         """
-        wanted = Wanted({c.knob: c.value for c in changes}, runtime, at_hand)
-        by_knob = {change.knob: change for change in changes}  # the last word on a knob counts
-        order = [*(knob for knob in self.turns if self.ordered), *by_knob]
-        asked = [by_knob[knob] for knob in dict.fromkeys(order) if knob in by_knob]
-        words, by_hand, left = answer_changes(self.name, self.turns, asked, wanted)
+        order = list(self.turns)
+        asked = sorted(changes, key=lambda c: order.index(c.knob) if c.knob in order else len(order))
+        words, advised, left = answer_changes(
+            self.name, self.turns, asked if self.ordered else changes, runtime, at_hand
+        )
         short = tuple(dict.fromkeys(filter(None, (_short(self, each, runtime) for each in words))))
         turned = [each for each in words if not each.missing]
         if not turned or not (runtime.command.value_or([]) or at_hand.anew):
-            return Commands(lines=(*short, *by_hand), left_out=left, environment=_environment(self, turned, runtime))
+            return Commands(lines=(*short, *advised), left_out=left, environment=_environment(self, turned, runtime))
         whole = _whole(self, turned, runtime, at_hand)
         if not whole.lines:  # all is there already, or stands elsewhere, such as in a file that the command line names
             elsewhere = tuple(_short(self, each, runtime) for each in words if each.missing or not each.words)
-            return msgspec.structs.replace(whole, lines=(*filter(None, elsewhere), *by_hand), left_out=left)
-        return msgspec.structs.replace(whole, short=short, lines=(*whole.lines, *by_hand), left_out=left)
+            return msgspec.structs.replace(whole, lines=(*filter(None, elsewhere), *advised), left_out=left)
+        return msgspec.structs.replace(whole, short=short, lines=(*whole.lines, *advised), left_out=left)
 
 
 def _short(program: Program, words: Words, runtime: Runtime) -> str:
@@ -364,7 +364,7 @@ def _whole(program: Program, turned: Sequence[Words], runtime: Runtime, at_hand:
     )
     if command or program.has_model(argv):
         return Commands(lines=lines, argv=tuple(argv), environment=environment)
-    return Commands(lines=(labelled_line(Place.HAND, program.no_model), *lines), environment=environment)
+    return Commands(lines=(by_hand(program.no_model), *lines), environment=environment)
 
 
 def _environment(program: Program, turned: Sequence[Words], runtime: Runtime) -> dict[str, str | None]:
@@ -435,10 +435,7 @@ _FORMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], list[str]]], ...]
         ],
     ),
     (_GIVEN, lambda found: [_powershell(_with_variables(found[0]))]),
-    (
-        re.compile(r"sudo (\S.*)"),
-        lambda found: [labelled_line(Place.HAND, f"in a prompt of the administrator: {found[1]}")],
-    ),
+    (re.compile(r"sudo (\S.*)"), lambda found: [by_hand(f"in a prompt of the administrator: {found[1]}")]),
 )
 
 

@@ -132,7 +132,7 @@ def test_an_old_version_tells_milliseconds():
 
 def test_a_password_hides_the_name_and_is_asked_for(wording):
     hidden = parse_name({"result": "koboldcpp/protected-model"}, "s")
-    assert hidden.how_to_get == "give it with --api-key"
+    wording(hidden.how_to_get, tells="--api-key")
     wording(parse_name({"result": "inactive"}, "s").how_to_get, tells="--model")
 
 

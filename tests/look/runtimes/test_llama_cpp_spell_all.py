@@ -196,7 +196,7 @@ def test_a_quant_is_the_file_that_has_it():
     assert spelled.left_out == ()
 
 
-def test_where_nothing_runs_the_model_at_hand_is_started():
+def test_where_nothing_runs_the_model_at_hand_is_started(wording):
     at_hand = AtHand(Model(path=reported("/m/x.gguf", "x")), program="/opt/llama-server", anew=True)
     assert commands_for([Knob.THREADS.to(4)], Runtime(), at_hand).argv == (
         "/opt/llama-server",
@@ -207,7 +207,7 @@ def test_where_nothing_runs_the_model_at_hand_is_started():
     )
     unknown = commands_for([Knob.THREADS.to(4)], Runtime(), AtHand(anew=True))
     assert unknown.argv == ()
-    assert unknown.lines[0].startswith("by hand: put `-m FILE`")
+    wording(unknown.lines[0], tells="`-m FILE`")
 
 
 def test_a_service_a_container_and_a_swap():

@@ -183,7 +183,7 @@ def test_a_process_is_read_by_its_server_at_the_port_of_its_settings():
     assert (subject.runtime.pid.value, subject.runtime.command.value) == (10, APP)
 
 
-def test_a_server_that_is_off_is_said_with_what_to_do():
+def test_a_server_that_is_off_is_said_with_what_to_do(wording):
     table = ProcTable().add(10, "lm-studio", APP)
     system = a_system(table)
     system.http.clear()
@@ -192,12 +192,12 @@ def test_a_server_that_is_off_is_said_with_what_to_do():
     assert subject.runtime.name.value == "LM Studio"
     assert "lms server start" in subject.runtime.state.how_to_get
     system.http[f"GET {URL}/lmstudio-greeting"] = Answer(404, b"no")
-    assert "something else answers" in server.read(process, "")[0].runtime.state.why
+    wording(server.read(process, "")[0].runtime.state.why, tells="1234")
     system.http |= {
         f"GET {URL}/lmstudio-greeting": answered({"lmstudio": True}),
         f"GET {URL}/api/v1/models": Answer(401, b""),
     }
-    assert server.read(process, "")[0].runtime.state.how_to_get == "give it with --api-key"
+    wording(server.read(process, "")[0].runtime.state.how_to_get, tells="--api-key")
 
 
 def test_the_llama_server_behind_it_tells_the_rest():
@@ -246,10 +246,10 @@ def test_other_shapes_hold_nothing(data):
 
 
 def test_what_lms_prints_is_read_with_care():
-    assert parse_ps("no json", "lms ps") == ()
-    assert parse_ps('[{"identifier": 3}, 4, {"identifier": "a", "ttlMs": -5, "queued": "x"}]', "lms ps")[0].id == "a"
-    forever = parse_ps('[{"identifier": "a", "ttlMs": null}]', "lms ps")[0].runtime.keep_alive_s
-    assert forever.value == -1
+    assert parse_ps("no json", "lms ps") == {}
+    assert list(parse_ps('[{"identifier": 3}, 4, {"identifier": "a", "ttlMs": -5, "queued": "x"}]', "lms ps")) == ["a"]
+    _, forever = parse_ps('[{"identifier": "a", "ttlMs": null}]', "lms ps")["a"]
+    assert forever.keep_alive_s.value == -1
     assert parse_engines(ENGINES) == {"gguf": "llama.cpp-linux-x86_64-nvidia-cuda12-avx2@1.52.0"}
     assert backends_of("llama.cpp-linux-x86_64-avx2@1.52.0", "s").value == ["CPU"]
     assert isinstance(backends_of("", "s"), Unknown)

@@ -14,7 +14,7 @@ from unslow.facts.runtime import Runtime
 from unslow.facts.values import Absence, Origin, Unknown, reported
 from unslow.look.processes import read_processes
 from unslow.look.runtimes import mlx_lm
-from unslow.look.runtimes.mlx_lm import arguments_of, parse_arguments, requested_settings
+from unslow.look.runtimes.mlx_lm import FLAGS, arguments_of, requested_settings
 from unslow.look.system import Answer, LookError
 from unslow.look.system.live import LiveSystem
 
@@ -45,12 +45,12 @@ def test_it_is_found_among_the_processes():
 def test_the_command_line_as_facts():
     words = ["--decode-concurrency", "4", "--prefill-step-size=512", "--prompt-cache-size", "0", "--draft-model", "d",
              "--num-draft-tokens", "5", "--prompt-cache-bytes", "2GB"]  # fmt: skip
-    runtime = requested_settings(parse_arguments(words))
+    runtime = requested_settings(FLAGS.settings(["", *words], {}))
     assert (runtime.max_sequences.value, runtime.batch.value, runtime.prompt_cache.value) == (4, 512, False)
     assert (runtime.speculative.value, runtime.draft_tokens.value, runtime.cache_ram_bytes.value) == ("d", 5, 2 * 10**9)
     plain = requested_settings({})
     assert (plain.max_sequences.value, plain.max_sequences.origin) == (32, Origin.ESTIMATED)
-    strange = requested_settings(parse_arguments(["--prompt-cache-bytes", "all", "--decode-concurrency", "-3"]))
+    strange = requested_settings(FLAGS.settings(["", "--prompt-cache-bytes", "all", "--decode-concurrency", "-3"], {}))
     assert isinstance(strange.cache_ram_bytes, Unknown)
     assert isinstance(strange.max_sequences, Unknown)
 

@@ -17,6 +17,7 @@ def test_an_answer_without_a_text_tells_nothing(answer):
         parse_written_turns(answer)
 
 
-def test_a_runtime_that_does_not_show_it_is_not_asked():
-    with pytest.raises(LookError, match="does not show"):
+def test_a_runtime_that_does_not_show_it_is_not_asked(wording):
+    with pytest.raises(LookError) as error:
         read_written_turns(LiveSystem(), Target("http://127.0.0.1:1", runtime="Ollama"))
+    wording(error.value.why, tells="Ollama")

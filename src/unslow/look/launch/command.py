@@ -13,10 +13,11 @@ from unslow.look.command_line import UNSET, without_words
 from unslow.look.gguf_server_flags import FLAGS as LLAMA
 from unslow.look.gguf_server_flags import spelled_flags as llama_flags
 from unslow.look.gguf_server_flags import without_secrets as llama_shown
-from unslow.look.runtimes._engine_flags import Flag, Flags
+from unslow.look.runtimes._engine_flags import Flags
 from unslow.look.runtimes.koboldcpp.flags import FLAGS as KOBOLD
 from unslow.look.runtimes.koboldcpp.flags import spelled_flags as kobold_flags
 from unslow.look.runtimes.koboldcpp.flags import without_secrets as kobold_shown
+from unslow.look.runtimes.mlx_lm import FLAGS as MLX
 from unslow.look.runtimes.sglang.server import FLAGS as SGLANG
 from unslow.look.runtimes.tgi import FLAGS as TGI
 from unslow.look.runtimes.vllm.flags import FLAGS as VLLM
@@ -84,14 +85,6 @@ def _served(name: str, starts: Callable[[Words], bool], flags: Flags, names: Map
 _LLAMA_SETTINGS = ("host", "port", "threads", "threads_batch", "batch", "ubatch", "context", "slots")
 _WHERE = {"host": "host", "port": "port"}
 _QUEUED = {**_WHERE, "context": "context", "batch": "batched_tokens", "slots": "sequences"}
-_MLX = Flags(
-    {
-        "host": Flag(("--host",)),
-        "port": Flag(("--port",)),
-        "batched_tokens": Flag(("--prefill-step-size",)),
-        "sequences": Flag(("--decode-concurrency",)),
-    }
-)
 _KOBOLD = {
     **_WHERE,
     "context": "contextsize",
@@ -113,7 +106,7 @@ PROGRAMS: tuple[Program, ...] = (
     _served("vLLM", _serves("vllm", "vllm.entrypoints.openai.api_server"), VLLM, _QUEUED, "socket"),
     _served("SGLang", _serves("sglang", "sglang.launch_server"), SGLANG, _QUEUED),
     _served("TGI", lambda words: _named(words[0]) == "text-generation-launcher", TGI, _QUEUED),
-    _served("MLX-LM", _is_mlx, _MLX, {**_WHERE, "batch": "batched_tokens", "slots": "sequences"}),
+    _served("MLX-LM", _is_mlx, MLX, {**_WHERE, "batch": "batched_tokens", "slots": "sequences"}),
     Program(
         "KoboldCpp",
         lambda words: _named(words[0]).startswith("koboldcpp"),

@@ -1,5 +1,6 @@
 """Puts the facts about a GPU together, however they were read; NVIDIA's clock reasons as bits and names."""
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, get_type_hints
 
@@ -61,15 +62,11 @@ def reason_bits(names: Iterable[str]) -> int | None:
     """The bits of the reasons; None where one of them has no known bit."""
     bits = 0
     for name in names:
-        if name in _BITS:
-            bits |= _BITS[name]
-        elif name.startswith(_UNKNOWN):
-            try:
-                bits |= int(name.removeprefix(_UNKNOWN), 16)
-            except ValueError:
-                return None
-        else:
+        unknown = re.fullmatch(rf"{_UNKNOWN}0x([0-9a-f]+)", name)
+        bit = int(unknown[1], 16) if unknown else _BITS.get(name)
+        if bit is None:
             return None
+        bits |= bit
     return bits
 
 

@@ -4,6 +4,7 @@ import re
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from statistics import median
 from typing import Any, NamedTuple
 
@@ -12,7 +13,7 @@ from unslow.facts.model import Model
 from unslow.facts.runtime import AllocationFailure, Buffer, Runtime, SeenDevice
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import GIB, MIB, NOT_LOOKED, Known, estimated, reported
-from unslow.look.logs.dialect import Rule, Rules, Seen
+from unslow.look.logs.dialect import LineDialect, Rule, Rules, Seen, needles_of
 
 MOST_COUNT = 2**53
 MOST_BYTES = 2**60
@@ -155,6 +156,13 @@ class RuleReader:
             return Seen()
         subject = subject_of(self._reading, self._name)
         return Seen(subject=subject, lines=self._lines) if subject != Subject() else Seen()
+
+
+def serving_dialect(name: str, rules: Rules[Reading], *chatty: str, alone: bool = False) -> LineDialect:
+    """The log of a server in Python: by rules of its own, and by those of lines that several programs write."""
+    every = [*rules, *TORCH_RULES]
+    start = partial(RuleReader, name, every, alone=alone)
+    return LineDialect(needles_of(every), start, CHATTY_ANYWHERE.union(chatty))
 
 
 def subject_of(reading: Reading, name: str) -> Subject:

@@ -4,18 +4,16 @@ import re
 from functools import partial
 
 from unslow.facts.runtime import AllocationFailure, Buffer
-from unslow.look.logs.dialect import LineDialect, Rules, needles_of
+from unslow.look.logs.dialect import Rules
 from unslow.look.logs.serving_rules import (
-    CHATTY_ANYWHERE,
-    TORCH_RULES,
     Moment,
     Reading,
-    RuleReader,
     gpu_of_worker,
     note_settings,
     parse_fraction,
     parse_size,
     parse_whole_number,
+    serving_dialect,
 )
 
 _NUMBER = r"(\d{1,12}(?:\.\d{1,6})?)"
@@ -136,7 +134,4 @@ def _no_memory(reading: Reading, found: re.Match[str], where: str) -> None:
     reading.fail(found[0], where, AllocationFailure(device="GPU", what="kv_cache", message=found[0]))
 
 
-RULES += TORCH_RULES
-CHATTY = frozenset({"Decode batch", "Prefill batch", "gen throughput (token/s)"})
-
-DIALECT = LineDialect(needles_of(RULES), partial(RuleReader, "SGLang", RULES, alone=False), CHATTY | CHATTY_ANYWHERE)
+DIALECT = serving_dialect("SGLang", RULES, "Decode batch", "Prefill batch", "gen throughput (token/s)")

@@ -6,7 +6,7 @@ from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from itertools import islice, takewhile
+from itertools import chain, islice, takewhile
 
 import msgspec
 from ahocorasick_rs import BytesAhoCorasick, Implementation
@@ -57,16 +57,10 @@ def in_utf8(chunks: Iterable[bytes]) -> Iterator[bytes]:
         first += chunk
         if len(first) >= _LOOKED_AT:
             break
-    encoding = _encoding(first)
-    if not encoding:
-        yield first
-        yield from waiting
-        return
-    decoder = codecs.getincrementaldecoder(encoding)("replace")
-    yield decoder.decode(first).encode("utf-8", "replace")
-    for chunk in waiting:
-        yield decoder.decode(chunk).encode("utf-8", "replace")
-    yield decoder.decode(b"", final=True).encode("utf-8", "replace")
+    whole: Iterable[bytes] = chain([first], waiting)
+    if encoding := _encoding(first):
+        whole = (text.encode("utf-8", "replace") for text in codecs.iterdecode(whole, encoding, "replace"))
+    yield from whole
 
 
 def _encoding(start: bytes) -> str:

@@ -1,18 +1,9 @@
 """The log of Hugging Face's text-generation-inference: its launcher's arguments and one line for every request."""
 
 import re
-from functools import partial
 
-from unslow.look.logs.dialect import LineDialect, Rules, needles_of
-from unslow.look.logs.serving_rules import (
-    CHATTY_ANYWHERE,
-    TORCH_RULES,
-    Moment,
-    Reading,
-    RuleReader,
-    note_model,
-    parse_whole_number,
-)
+from unslow.look.logs.dialect import Rules
+from unslow.look.logs.serving_rules import Moment, Reading, note_model, parse_whole_number, serving_dialect
 
 _SECONDS = {"s": 1.0, "ms": 1e-3, "µs": 1e-6, "us": 1e-6, "ns": 1e-9}
 _LONGEST_TOKEN_S = 3600.0
@@ -64,8 +55,5 @@ RULES.note("attention", "Using Attention = ", r"Using Attention = (\w{1,30})", s
 RULES.note("attention", "Using attention ", r"text_generation_launcher: .{0,60}Using attention (\w{1,30})", str.lower)
 RULES.note_value("eager", "Cuda Graphs are disabled", r"Cuda Graphs are disabled \(CUDA_GRAPHS=", value=True)
 RULES.note_value("eager", "Cuda Graphs are enabled for", "Cuda Graphs are enabled for sizes", value=False)
-RULES += TORCH_RULES
 
-CHATTY = frozenset({'time_per_token="'})
-
-DIALECT = LineDialect(needles_of(RULES), partial(RuleReader, "TGI", RULES, alone=False), CHATTY | CHATTY_ANYWHERE)
+DIALECT = serving_dialect("TGI", RULES, 'time_per_token="')

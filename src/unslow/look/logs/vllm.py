@@ -9,14 +9,11 @@ from functools import partial
 from unslow.facts.masking import masked_text
 from unslow.facts.runtime import AllocationFailure, Buffer, SeenDevice
 from unslow.facts.values import NOT_LOOKED, reported
-from unslow.look.logs.dialect import LineDialect, Rules, needles_of
+from unslow.look.logs.dialect import Rules
 from unslow.look.logs.serving_rules import (
-    CHATTY_ANYWHERE,
     NUMBER,
-    TORCH_RULES,
     Moment,
     Reading,
-    RuleReader,
     gpu_of_worker,
     note_model,
     note_settings,
@@ -24,6 +21,7 @@ from unslow.look.logs.serving_rules import (
     parse_share,
     parse_size,
     parse_whole_number,
+    serving_dialect,
 )
 
 BLOCK_TOKENS = 16  # Tokens in a block of the cache unless vLLM is told otherwise; the oldest logs count blocks only
@@ -315,8 +313,6 @@ RULES.note(
     r"No platform detected, vLLM is running on \w{1,40}|Failed to infer device type",
     group=0,
 )
-RULES += TORCH_RULES
 
-CHATTY = frozenset({"Avg generation throughput:", "KV cache usage", "Waiting: ", "refix cache hit rate", ".py:"})
-
-DIALECT = LineDialect(needles_of(RULES), partial(RuleReader, "vLLM", RULES, alone=True), CHATTY | CHATTY_ANYWHERE)
+_CHATTY = ("Avg generation throughput:", "KV cache usage", "Waiting: ", "refix cache hit rate", ".py:")
+DIALECT = serving_dialect("vLLM", RULES, *_CHATTY, alone=True)

@@ -151,19 +151,18 @@ def parse_metrics(text: Any, source: str) -> Runtime:
         busy_slots=metrics.whole(f"{_PREFIX}requests_processing"),
         deferred_requests=metrics.whole(f"{_PREFIX}requests_deferred"),
         longest_sequence=metrics.whole(f"{_PREFIX}n_tokens_max"),
-        decode_tokens_per_s=_rate(metrics, "tokens_predicted"),
-        prefill_tokens_per_s=_rate(metrics, "prompt"),
+        decode_tokens_per_s=_rate(metrics, "tokens_predicted_total", "tokens_predicted_seconds_total"),
+        prefill_tokens_per_s=_rate(metrics, "prompt_tokens_total", "prompt_seconds_total"),
         prefix_hit_rate=hits,
         draft_acceptance=acceptance,
     )
 
 
-def _rate(metrics: Metrics, what: str) -> Fact[float]:
+def _rate(metrics: Metrics, tokens: str, seconds: str) -> Fact[float]:
     """Tokens by seconds; the server counts the first token of each answer too, which costs no decode step."""
-    tokens = f"{_PREFIX}{what if what.startswith('tokens') else f'{what}_tokens'}_total"
-    if metrics.total(tokens).value_or(0.0) < ENOUGH_TOKENS:
-        return not_found(f"{metrics.source} has counted too few {tokens}")
-    return metrics.ratio(tokens, f"{_PREFIX}{what}_seconds_total", 0)
+    if metrics.total(f"{_PREFIX}{tokens}").value_or(0.0) < ENOUGH_TOKENS:
+        return not_found(f"{metrics.source} has counted too few {_PREFIX}{tokens}")
+    return metrics.ratio(f"{_PREFIX}{tokens}", f"{_PREFIX}{seconds}", 0)
 
 
 def subject_of(answers: Answers, source: Mapping[str, str]) -> Subject:
@@ -234,16 +233,15 @@ def parse_props(props: Any, source: str) -> Subject:
 
 def parse_models(models: Any, source: str) -> Model:
     """Exact size, parameters and shape of the first model."""
-    first = ("data", 0)
-    quant = text_fact(models, source, *first, "meta", "ftype")
+    quant = text_fact(models, source, "data", 0, "meta", "ftype")
     return Model(
-        name=text_fact(models, source, *first, "id"),
+        name=text_fact(models, source, "data", 0, "id"),
         quant=reported(parse_file_type(quant.value), source) if isinstance(quant, Known) else quant,
-        parameters=count_fact(models, source, *first, "meta", "n_params"),
-        weights_bytes=count_fact(models, source, *first, "meta", "size"),
-        context_trained=count_fact(models, source, *first, "meta", "n_ctx_train"),
-        width=count_fact(models, source, *first, "meta", "n_embd"),
-        vocabulary=count_fact(models, source, *first, "meta", "n_vocab"),
+        parameters=count_fact(models, source, "data", 0, "meta", "n_params"),
+        weights_bytes=count_fact(models, source, "data", 0, "meta", "size"),
+        context_trained=count_fact(models, source, "data", 0, "meta", "n_ctx_train"),
+        width=count_fact(models, source, "data", 0, "meta", "n_embd"),
+        vocabulary=count_fact(models, source, "data", 0, "meta", "n_vocab"),
     )
 
 

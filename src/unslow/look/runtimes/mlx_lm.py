@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from unslow.facts.commands import Place, labelled_line
+from unslow.facts.commands import by_hand
 from unslow.facts.knob import Knob
 from unslow.facts.knob import Setting as KnobSetting
 from unslow.facts.merge import overlaid
@@ -20,20 +20,34 @@ from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import Fact, Known, estimated, failed, not_found, not_supported, reported
-from unslow.look.command_line import COMMAND, UNSET, Setting, Spelled
+from unslow.look.command_line import COMMAND, UNSET, Setting
 from unslow.look.command_writer import DRAFT_PLACE, NO_DRAFT, Advice, Answer, Program, Turn, Wanted, Words, advice
 from unslow.look.models.safetensors import model_facts, read_checkpoint
 from unslow.look.openai_api import OK, ListedModel, Server, json_if_ok, parse_model_list
 from unslow.look.processes import Process, words_of
+from unslow.look.runtimes._engine_flags import Flag, Flags
 from unslow.look.runtimes._process import process_facts, read_in_roots, resident_bytes
 from unslow.look.system import LookError, System, try_look
 from unslow.look.system.http import is_port, reachable_host
 
-SWITCHES = ("--trust-remote-code", "--use-default-chat-template", "--pipeline")
+FLAGS = Flags(
+    {
+        "host": Flag(("--host",)),
+        "port": Flag(("--port",)),
+        "model": Flag(("--model",)),
+        "batched_tokens": Flag(("--prefill-step-size",)),
+        "sequences": Flag(("--decode-concurrency",)),
+        "prompts": Flag(("--prompt-cache-size",)),
+        "prompt_bytes": Flag(("--prompt-cache-bytes",)),
+        "draft_model": Flag(("--draft-model",)),
+        "draft_tokens": Flag(("--num-draft-tokens",)),
+    }
+)
 _SIZE = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)\s*([KMGT]?)B?", re.IGNORECASE)
 _SCALES = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 _MOST_BYTES = 2**60
 _MOST_DIGITS = 9
+_USUAL_PROMPTS = 10  # That a cache keeps by itself (mlx_lm/server.py)
 
 
 def arguments_of(command: Sequence[str]) -> Sequence[str]:
@@ -50,43 +64,34 @@ def arguments_of(command: Sequence[str]) -> Sequence[str]:
     return ()
 
 
-def parse_arguments(words: Sequence[str]) -> dict[str, Setting]:
-    """The flags with their values; `--flag value` and `--flag=value` alike."""
-    found: dict[str, Setting] = {}
-    for flag, _, _, written in _flags(words):
-        value = "true" if flag in SWITCHES else written
-        found[flag] = Setting(value, f"{COMMAND}: {flag} {value}".rstrip())
-    return found
-
-
 def requested_settings(given: Mapping[str, Setting]) -> Runtime:
     """What the server was told; the defaults are those of mlx_lm/server.py."""
     # Whether prompts of other conversations are kept; nought keeps none
-    size = _count(given, "--prompt-cache-size", 10)
+    size = _count(given, "prompts", _USUAL_PROMPTS)
     caches = Known(size.value > 0, size.origin, size.source) if isinstance(size, Known) else size
     cache_bytes: Fact[int] = not_found("--prompt-cache-bytes was not given: the cache has no limit in bytes")
-    if limit := given.get("--prompt-cache-bytes"):
+    if limit := given.get("prompt_bytes"):
         found = _SIZE.fullmatch(limit.value.strip())
         amount = round(float(found[1]) * _SCALES[found[2].upper()]) if found else _MOST_BYTES
         sane = amount < _MOST_BYTES
         cache_bytes = reported(amount, limit.source) if sane else failed(f"{limit.source}: not a size")
     facts: dict[str, Any] = {
-        "max_sequences": _count(given, "--decode-concurrency", 32),
-        "batch": _count(given, "--prefill-step-size", 2048),
+        "max_sequences": _count(given, "sequences", 32),
+        "batch": _count(given, "batched_tokens", 2048),
         "cache_ram_bytes": cache_bytes,
         "prompt_cache": caches,
     }
-    if "--draft-model" not in given:
+    if "draft_model" not in given:
         return Runtime(speculative=not_found("--draft-model was not given"), **facts)
-    draft = given["--draft-model"]
-    tokens = _count(given, "--num-draft-tokens", 3)
+    draft = given["draft_model"]
+    tokens = _count(given, "draft_tokens", 3)
     return Runtime(speculative=reported(draft.value, draft.source), draft_tokens=tokens, **facts)
 
 
-def _count(given: Mapping[str, Setting], flag: str, default: int) -> Fact[int]:
-    if flag not in given:
-        return estimated(default, f"default of MLX-LM: no {flag}")
-    value, source = given[flag]
+def _count(given: Mapping[str, Setting], name: str, default: int) -> Fact[int]:
+    if name not in given:
+        return estimated(default, f"default of MLX-LM: no {FLAGS.flags[name].spellings[0]}")
+    value, source = given[name]
     sane = value.isdecimal() and value.isascii() and len(value) <= _MOST_DIGITS
     return reported(int(value), source) if sane else failed(f"{source}: not a number")
 
@@ -108,7 +113,7 @@ def find(processes: Sequence[Process]) -> list[Process]:
 
 def read(process: Process, api_key: str) -> tuple[Subject, ...]:
     """Everything that can be seen of a process."""
-    given = parse_arguments(arguments_of(words_of(process.command())))
+    given = FLAGS.settings(["", *arguments_of(words_of(process.command()))], {})
     url = url_of(given)
     http = _answers(Server(process.system, url, api_key))
     longest: Fact[int] = _UNTOLD
@@ -121,19 +126,18 @@ def read(process: Process, api_key: str) -> tuple[Subject, ...]:
     shown = process_facts(process, reported(NAME, f"/proc/{process.pid}/cmdline"), list, reported(url, COMMAND))
     shown = msgspec.structs.replace(shown, resident_bytes=resident_bytes(process), longest_sequence=longest)
     runtime = overlaid(overlaid(http.runtime, requested_settings(given)), shown)
-    name = given.get("--model", UNSET).value
+    name = given.get("model", UNSET).value
     model = overlaid(http.model, _described(process, name)) if name else http.model
     # Whether it was MLX-LM that answered; then the model of its command line is loaded, which it starts with
     state = (
-        reported("loaded", given["--model"].source) if name and isinstance(http.runtime.name, Known) else runtime.state
+        reported("loaded", given["model"].source) if name and isinstance(http.runtime.name, Known) else runtime.state
     )
     return (Subject(runtime=msgspec.structs.replace(runtime, state=state), model=model),)
 
 
 def url_of(given: dict[str, Setting]) -> str:
     """Where it listens, seen from this machine."""
-    host = given.get("--host", UNSET).value
-    port = given.get("--port", Setting(DEFAULT_PORT, "")).value
+    host, port = given.get("host", UNSET).value, given.get("port", UNSET).value
     return f"http://{reachable_host(host)}:{port if is_port(port) else DEFAULT_PORT}"
 
 
@@ -199,58 +203,45 @@ def _described(process: Process, name: str) -> Model:
     return msgspec.structs.replace(model or Model(), name=named, path=named)
 
 
-_USUAL_PROMPTS = 10  # That a cache keeps by itself (mlx_lm/server.py)
-
-
-def _flag(flag: str) -> Turn:
-    return lambda value, _wanted: Words((flag,), () if value is None else (flag, str(value)))
+def _value_of(name: str) -> Turn:
+    flag = FLAGS.flags[name].spellings[0]
+    return lambda value, _wanted: Words((name,), () if value is None else (flag, str(value)))
 
 
 def _prompt_cache(value: KnobSetting, wanted: Wanted) -> Answer:
     size = (_USUAL_PROMPTS if value else 0) if isinstance(value, bool) else value
-    return _flag("--prompt-cache-size")(size, wanted)
+    return _value_of("prompts")(size, wanted)
 
 
 def _drafting(value: KnobSetting, _wanted: Wanted) -> Answer:
     words = ("--draft-model", str(value)) if value and value != "none" else ()
-    return Words(("--draft-model",), words, missing=NO_DRAFT if value == DRAFT_PLACE else "")
+    return Words(("draft_model",), words, missing=NO_DRAFT if value == DRAFT_PLACE else "")
 
 
 _TURNS: Mapping[Knob, Turn] = {
-    Knob.PARALLEL: _flag("--decode-concurrency"),
-    Knob.BATCH: _flag("--prefill-step-size"),
+    Knob.PARALLEL: _value_of("sequences"),
+    Knob.BATCH: _value_of("batched_tokens"),
     Knob.SPECULATIVE: _drafting,
     Knob.PROMPT_CACHE: _prompt_cache,
     Knob.QUANT: lambda value, _wanted: Advice(
-        [labelled_line(Place.HAND, f"give `--model` a repository that holds this model in {value or 'fewer bits'}")]
+        [by_hand(f"give `--model` a repository that holds this model in {value or 'fewer bits'}")]
     ),
     Knob.VERSION: advice("pip install --upgrade mlx-lm"),
 }
 
 
-def _flags(command: Sequence[str]) -> list[Spelled]:
-    found = []
-    for at, word in enumerate(command):
-        flag, equals, value = word.partition("=")
-        if flag.startswith("--"):
-            alone = bool(equals) or flag in SWITCHES
-            following = command[at + 1] if at + 1 < len(command) else ""
-            found.append(Spelled(flag, at, at + (1 if alone else 2), value if alone else following))
-    return found
-
-
 _PROGRAM = Program(
     "MLX-LM",
     _TURNS,
-    _flags,
+    FLAGS.spelled,
     list,
     bare=lambda at_hand: [
         at_hand.program or "mlx_lm.server",
         *(["--model", at_hand.checkpoint] if at_hand.checkpoint else []),
     ],
     no_model="put `--model MODEL` into the line: which model it is, is not known",
-    has_model=lambda command: any(flag.name == "--model" for flag in _flags(command)),
-    removal=lambda names, command: "" if command else f"remove {names[0]}",
+    has_model=lambda command: "model" in FLAGS.settings(command, {}),
+    removal=lambda names, command: "" if command else f"remove {FLAGS.flags[names[0]].spellings[0]}",
 )
 commands_for = _PROGRAM.commands_for
 

@@ -34,6 +34,7 @@ from unslow.look.openai_api import (
 )
 from unslow.look.processes import Process
 from unslow.look.requests import PartialAnswer, Question, Reply, Target, read_whole_answer, thinking_tokens
+from unslow.look.server_answers import value_at
 from unslow.look.system import ExchangeError, Line, LookError, System
 
 NAME = "OpenAI-compatible"
@@ -77,21 +78,16 @@ def _subject(url: str, models: list[ListedModel]) -> Subject:
     facts["name"] = reported(next((name for owner, name in _BY_OWNER.items() if owner in owners), NAME), source)
     facts["url"] = reported(url, "given")
     if len(models) != 1:  # a list of one is taken for what is loaded; a longer one is what could be
-        which = _which(models)
+        shown = ", ".join(model.name for model in models[:_SHOWN_MODELS])
+        more = f" and {len(models) - _SHOWN_MODELS} more" if len(models) > _SHOWN_MODELS else ""
+        which = not_supported(f"the server lists {shown}{more}, and does not say which of them is loaded", _HOW)
+        which = which if models else Unknown("the server lists no model", "load one")
         return Subject(runtime=Runtime(state=which, context_length=which, **facts), model=Model(name=which))
     facts["state"] = estimated("loaded", f"{source}: the only model")
     return Subject(
         runtime=Runtime(context_length=models[0].context_length, **facts),
         model=Model(name=reported(models[0].name, source), path=models[0].root),
     )
-
-
-def _which(models: list[ListedModel]) -> Unknown:
-    if not models:
-        return Unknown("the server lists no model", "load one")
-    shown = ", ".join(model.name for model in models[:_SHOWN_MODELS])
-    more = f" and {len(models) - _SHOWN_MODELS} more" if len(models) > _SHOWN_MODELS else ""
-    return not_supported(f"the server lists {shown}{more}, and does not say which of them is loaded", _HOW)
 
 
 def commands_for(
@@ -211,8 +207,7 @@ def listen(lines: Iterable[Line], heard: PartialAnswer) -> tuple[Usage, ServerTi
         heard.last_s = seconds
         usage, extras = parse_usage(event) or usage, parse_server_times(event) or extras
         # what comes after the last word says why the answer ended, or what was counted
-        choices = event.get("choices")
-        choice = choices[0] if isinstance(choices, list) and choices else None
+        choice = value_at(event, "choices", 0)
         last = choice.get("finish_reason") if isinstance(choice, dict) else isinstance(event.get("usage"), dict)
         ended = ended or bool(last)
         words = parse_words(event)

@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from unslow.facts import commands, knob
+from unslow.facts import knob
+from unslow.facts.commands import by_hand
 from unslow.facts.knob import Knob
 from unslow.facts.merge import bounded, overlaid
 from unslow.facts.run import Run
@@ -181,10 +182,6 @@ def _split(value: knob.Setting, _wanted: Wanted) -> Answer:
     return Words(("shards",), ("--num-shard", count), missing=NO_GPUS if count == PLACE else "")
 
 
-def _by_hand(sentence: str) -> str:
-    return commands.labelled_line(commands.Place.HAND, sentence)
-
-
 _CACHE_TYPES = {
     **dict.fromkeys(("f16", "bf16", "auto"), "auto"),
     **dict.fromkeys(("q8_0", "q4_0", "fp8", "fp8_e4m3fn"), "fp8_e4m3fn"),
@@ -201,11 +198,9 @@ _TURNS: Mapping[Knob, Turn] = {
     Knob.FIT_MARGIN: share("--cuda-memory-fraction", "memory_fraction"),
     Knob.CAPACITY: advice("--max-batch-total-tokens N", "--kv-cache-dtype fp8_e4m3fn", "--max-concurrent-requests N"),
     Knob.DEVICE: visible_device,
-    Knob.QUANT: advice(_by_hand("give `--model-id` a checkpoint of this model as AWQ, GPTQ or FP8")),
-    Knob.QUANT_KERNEL: advice(_by_hand("serve the same checkpoint with vLLM: its makers only keep TGI in repair")),
-    Knob.VERSION: advice(
-        _by_hand("serve the model with vLLM, SGLang or llama.cpp: its makers only keep TGI in repair")
-    ),
+    Knob.QUANT: advice(by_hand("give `--model-id` a checkpoint of this model as AWQ, GPTQ or FP8")),
+    Knob.QUANT_KERNEL: advice(by_hand("serve the same checkpoint with vLLM: its makers only keep TGI in repair")),
+    Knob.VERSION: advice(by_hand("serve the model with vLLM, SGLang or llama.cpp: its makers only keep TGI in repair")),
 }
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from unslow.facts.commands import Place, labelled_line
+from unslow.facts.commands import by_hand
 from unslow.facts.knob import Knob, Setting
 from unslow.look.command_writer import (
     DRAFT_PLACE,
@@ -18,6 +18,7 @@ from unslow.look.command_writer import (
     quant_by_file,
     restart,
 )
+from unslow.look.runtimes._engine_commands import switched_off_by
 from unslow.look.runtimes.koboldcpp.flags import FLAGS, spelled_flags, without_secrets
 
 _ALL_LAYERS = "999"  # More than any model has: less than nought lets KoboldCpp choose
@@ -34,10 +35,6 @@ def _value_of(*names: str) -> Turn:
         return Words(names, () if value is None else (FLAGS[names[0]].spellings[0], str(value)))
 
     return turn
-
-
-def _switched_off_by(name: str) -> Turn:
-    return lambda value, _wanted: Words((name,), (FLAGS[name].spellings[0],) if value is False else ())
 
 
 def _cache_type(value: Setting, _wanted: Wanted) -> Answer:
@@ -61,15 +58,6 @@ def _drafting(value: Setting, _wanted: Wanted) -> Answer:
     return Words(names, ("--draftmodel", str(value)), missing=NO_DRAFT if value == DRAFT_PLACE else "")
 
 
-def _backend(value: Setting, _wanted: Wanted) -> Answer:
-    return Advice(
-        [
-            "--usevulkan" if value == "Vulkan" else "--usecuda",
-            labelled_line(Place.HAND, "take the build of KoboldCpp for it; `--usevulkan` works with any GPU"),
-        ]
-    )
-
-
 _TURNS: Mapping[Knob, Turn] = {
     Knob.MODEL_FILE: lambda value, _wanted: (
         Words(("model_param",), ("--model", str(value)))
@@ -88,7 +76,7 @@ _TURNS: Mapping[Knob, Turn] = {
         missing=NO_NUMBER if value is None else "",
     ),
     Knob.KV_CACHE_TYPE: _cache_type,
-    Knob.KV_OFFLOAD: _switched_off_by("lowvram"),
+    Knob.KV_OFFLOAD: switched_off_by("lowvram", "--lowvram"),
     # on by itself since 1.117; before, only where it is asked for
     Knob.FLASH_ATTENTION: lambda value, _wanted: Words(
         ("flashattention", "noflashattention"),
@@ -104,8 +92,13 @@ _TURNS: Mapping[Knob, Turn] = {
     ),
     Knob.LOAD_MODE: _load_mode,
     Knob.SPECULATIVE: _drafting,
-    Knob.PROMPT_CACHE: _switched_off_by("nofastforward"),
-    Knob.GPU_BACKEND: _backend,
+    Knob.PROMPT_CACHE: switched_off_by("nofastforward", "--nofastforward"),
+    Knob.GPU_BACKEND: lambda value, _wanted: Advice(
+        [
+            "--usevulkan" if value == "Vulkan" else "--usecuda",
+            by_hand("take the build of KoboldCpp for it; `--usevulkan` works with any GPU"),
+        ]
+    ),
     Knob.OTHER_PROCESS: restart(without_secrets),
 }
 

@@ -67,25 +67,20 @@ def parse_name(data: Any, source: str) -> Fact[str]:
 
 def parse_speed(data: Any, source: str) -> Runtime:
     """The last request, the queue, and the luck of the draft; old versions tell milliseconds for each token only."""
+    idle = value_at(data, "idle")
+    busy = reported(int(idle == 0), source) if idle in (0, 1) else failed(f"{source} holds no idle")
     if not count_fact(data, source, "total_gens").value_or(0):
         why = data if isinstance(data, Unknown) else not_found(f"{source}: nothing has been generated yet")
-        return Runtime(busy_slots=_busy(data, source), decode_tokens_per_s=why, prefill_tokens_per_s=why)
+        return Runtime(busy_slots=busy, decode_tokens_per_s=why, prefill_tokens_per_s=why)
     right, wrong = (count_fact(data, source, f"last_draft_{word}").value_or(0) for word in ("success", "failed"))
-    acceptance = (
-        reported(right / (right + wrong), source) if right + wrong else not_found(f"{source}: nothing was drafted")
-    )
+    undrafted = not_found(f"{source}: nothing was drafted")
     return Runtime(
-        busy_slots=_busy(data, source),
+        busy_slots=busy,
         deferred_requests=count_fact(data, source, "queue"),
         decode_tokens_per_s=_speed(data, source, "last_eval_speed", "last_eval"),
         prefill_tokens_per_s=_speed(data, source, "last_process_speed", "last_process"),
-        draft_acceptance=acceptance,
+        draft_acceptance=reported(right / (right + wrong), source) if right + wrong else undrafted,
     )
-
-
-def _busy(data: Any, source: str) -> Fact[int]:
-    idle = value_at(data, "idle")
-    return reported(int(idle == 0), source) if idle in (0, 1) else failed(f"{source} holds no idle")
 
 
 def _speed(data: Any, source: str, speed: str, milliseconds: str) -> Fact[float]:
@@ -103,14 +98,12 @@ _MOST_WORDS = 8
 
 def find(processes: Sequence[Process]) -> list[Process]:
     """Each KoboldCpp once: the program starts itself again after it has unpacked itself."""
-    own = []
-    for process in processes:
-        is_script = process.name.startswith(("python", "pypy")) and any(
-            word.endswith("koboldcpp.py") for word in words_of(process.command())[1:_MOST_WORDS]
-        )
-        if is_script or process.name.startswith("koboldcpp"):
-            own.append(process)
-    return outermost(own, processes)
+
+    def is_script(process: Process) -> bool:
+        words = words_of(process.command()) if process.name.startswith(("python", "pypy")) else []
+        return any(word.endswith("koboldcpp.py") for word in words[1:_MOST_WORDS])
+
+    return outermost([p for p in processes if is_script(p) or p.name.startswith("koboldcpp")], processes)
 
 
 DEFAULT_PORT = "5001"

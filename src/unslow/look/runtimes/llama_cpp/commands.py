@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from unslow.facts.commands import Place, labelled_line
+from unslow.facts.commands import Place, by_hand, labelled_line
 from unslow.facts.knob import Knob, Setting
 from unslow.facts.values import MIB, Known
 from unslow.look.command_writer import (
@@ -112,7 +112,7 @@ def _layers(value: Setting, wanted: Wanted) -> Answer:
 def _fit(value: Setting, wanted: Wanted) -> Answer:
     """It places weights only where nothing else does: what stands in its way goes, unless it is asked for too."""
     if value is not False and not _fits_by_itself(wanted):
-        return Advice([labelled_line(Place.HAND, _FEWER)], _options(wanted).without("--fit"))
+        return Advice([by_hand(_FEWER)], _options(wanted).without("--fit"))
     if not _options(wanted).has("--fit"):
         return Words()
     asked = {Knob.GPU_LAYERS: "gpu_layers", Knob.TENSOR_SPLIT: "tensor_split", Knob.TENSOR_OVERRIDE: "override"}
@@ -257,12 +257,12 @@ def _backend(value: Setting, wanted: Wanted) -> Answer:
         return Words(environment={"CUDA_VISIBLE_DEVICES": None})
     handed_on = _HANDED_ON.get(str(value))
     if runtime.container.value_or("") and handed_on:
-        image = labelled_line(Place.HAND, f"IMAGE is one that is built for {value}")
+        image = by_hand(f"IMAGE is one that is built for {value}")
         return Advice([f"docker run {handed_on} IMAGE", image])
     closed = value == "ROCm" and _CLOSED.search(runtime.gpu_refused.value_or(""))
     allowed = ["sudo usermod -a -G render,video $USER"] if closed else []
     for_it = f" for {value}" if value else ""
-    return Advice([labelled_line(Place.HAND, f"install a llama.cpp build{for_it} and its driver"), *allowed])
+    return Advice([by_hand(f"install a llama.cpp build{for_it} and its driver"), *allowed])
 
 
 _TURNS: Mapping[Knob, Turn] = {
@@ -307,10 +307,8 @@ _TURNS: Mapping[Knob, Turn] = {
     Knob.KEEP_ALIVE: _number("sleep_idle", "--sleep-idle-seconds", least=-1),
     Knob.GPU_BACKEND: _backend,
     Knob.OTHER_PROCESS: restart(without_secrets),
-    Knob.VERSION: lambda value, _wanted: Advice(
-        [labelled_line(Place.HAND, f"install llama.cpp {value or 'anew, in a newer build'}")]
-    ),
-    Knob.NATIVE_BUILD: advice(labelled_line(Place.HAND, _NATIVE)),
+    Knob.VERSION: lambda value, _wanted: Advice([by_hand(f"install llama.cpp {value or 'anew, in a newer build'}")]),
+    Knob.NATIVE_BUILD: advice(by_hand(_NATIVE)),
     Knob.THINKING: advice(
         "--reasoning-budget 0", labelled_line(Place.REQUEST, '"chat_template_kwargs": {"enable_thinking": false}')
     ),

@@ -26,26 +26,25 @@ from unslow.look.runtimes._gguf_server import (
     with_file,
 )
 from unslow.look.runtimes._gguf_settings import requested_settings
-from unslow.look.system import Answer, LookError, System
+from unslow.look.server_answers import objects_at, value_at
+from unslow.look.system import Answer, LookError, System, try_look
 from unslow.look.system.http import is_local_url, is_port
 
 # llama-swap: a proxy that starts and stops servers, mostly llama-servers, as models are asked for.
 # `GET /running` lists those that run, since v100 with their command lines; it loads nothing.
 
-MOST_SWAP_MODELS = 64
+MOST_MODELS = 64
 
 
 def read_swap(server: Server) -> tuple[Subject, ...] | None:
     """One subject for each llama-server that runs behind it; None where it is no llama-swap."""
-    try:
-        running = server.json("/running").get("running")
-    except (LookError, AttributeError):
+    running = try_look(None, server.json, "/running")
+    if not isinstance(value_at(running, "running"), list):
         return None
-    if not isinstance(running, list):
-        return None
-    named = [m for m in running[:MOST_SWAP_MODELS] if isinstance(m, dict) and isinstance(m.get("model"), str)]
     subjects = []
-    for model in named:
+    for model in objects_at(running, "running", most=MOST_MODELS):
+        if not isinstance(model.get("model"), str):
+            continue
         command: list[str] = []  # an older llama-swap keeps it to itself
         with suppress(ValueError):
             command = shlex.split(str(model.get("cmd") or ""), comments=True)
@@ -72,22 +71,14 @@ def _swap_child(server: Server, model: dict[str, Any], command: list[str]) -> Su
     return msgspec.structs.replace(subject, runtime=runtime, model=whole)
 
 
-MOST_ROUTER_MODELS = 64
-
-
 def loaded_models(answer: Any) -> list[dict[str, Any]]:
     """The models of /models that run now."""
-    models = answer.get("data") if isinstance(answer, dict) else None
-    running = []
-    for model in models if isinstance(models, list) else []:
-        status = model.get("status") if isinstance(model, dict) and isinstance(model.get("id"), str) else None
-        if isinstance(status, dict) and status.get("value") in ("loaded", "sleeping"):
-            running.append(model)
-    return running[:MOST_ROUTER_MODELS]
+    named = [model for model in objects_at(answer, "data") if isinstance(model.get("id"), str)]
+    return [m for m in named if value_at(m, "status", "value") in ("loaded", "sleeping")][:MOST_MODELS]
 
 
 def _router_child(server: Server, model: dict[str, Any]) -> Subject:
-    words = model["status"].get("args")
+    words = value_at(model, "status", "args")
     command = [str(word) for word in words] if isinstance(words, list) else []
     settings = parse_settings(command, {})
     # the child itself where it is on this machine; else the router, which is told the model and not to load it
@@ -128,12 +119,10 @@ def read_url(system: System, url: str, api_key: str) -> tuple[Subject, ...] | No
 def _is_llama_server(health: Answer, props: Answer) -> bool:
     """By its settings; while they are locked or not there yet, by how it says so."""
     if props.status == OK:
-        settings = json_if_ok(props)
-        return isinstance(settings, dict) and "default_generation_settings" in settings
+        return value_at(json_if_ok(props), "default_generation_settings") is not None
     if props.status == _LOADING:
         return health.status == _LOADING and b"Loading model" in health.body
-    status = json_if_ok(health)
-    return props.status in LOCKED and isinstance(status, dict) and status.get("status") == "ok"
+    return props.status in LOCKED and value_at(json_if_ok(health), "status") == "ok"
 
 
 def read_embedded(system: System, url: str, pid: int, version: str, log_path: str, model_path: str) -> Subject:

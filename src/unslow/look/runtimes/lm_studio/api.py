@@ -1,7 +1,7 @@
 """What LM Studio says of its loaded models: REST v1, or v0, and `lms` for what both leave out."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -19,10 +19,9 @@ _SCALES = {"M": 1e6, "B": 1e9, "T": 1e12}
 
 
 class Instance(NamedTuple):
-    """One loaded model; `key` names the model, `id` this load of it."""
+    """One loaded model; `id` names this load of it."""
 
     id: str
-    key: str
     runtime: Runtime
     model: Model
     size_bytes: Fact[int]
@@ -53,7 +52,7 @@ def parse_v1(data: Any, source: str) -> list[Instance] | None:
     pairs = [(model, loaded) for model in models for loaded in objects_at(model, "loaded_instances", most=64)]
     found = []
     for model, loaded in pairs:
-        config, key = loaded.get("config"), word_at(model, "key")
+        config = loaded.get("config")
         context = count_fact(config, source, "context_length")
         runtime = Runtime(
             state=reported("loaded", source),
@@ -73,7 +72,7 @@ def parse_v1(data: Any, source: str) -> list[Instance] | None:
             experts_used=count_fact(config, source, "num_experts"),
         )
         size, kind = count_fact(model, source, "size_bytes"), word_at(model, "format")
-        found.append(Instance(word_at(loaded, "id") or key, key, runtime, described, size, kind))
+        found.append(Instance(word_at(loaded, "id") or word_at(model, "key"), runtime, described, size, kind))
     return found
 
 
@@ -94,7 +93,7 @@ def parse_v0(data: Any, source: str) -> list[Instance] | None:
         )
         runtime = Runtime(state=reported("loaded", source), context_set=context, context_length=context)
         unsized = not_found(f"{source} does not say how large the model is")
-        found.append(Instance(name, name, runtime, described, unsized, word_at(model, "compatibility_type")))
+        found.append(Instance(name, runtime, described, unsized, word_at(model, "compatibility_type")))
     return found
 
 
@@ -116,19 +115,11 @@ _GPU_WORDS = {"cuda": "CUDA", "rocm": "ROCm", "vulkan": "Vulkan", "metal": "Meta
 _FOR_EVER_S = -1.0
 
 
-class LoadedModel(NamedTuple):
-    """A loaded model as `lms ps --json` has it; `path` is that of its file below the folder of models."""
-
-    id: str
-    key: str
-    path: str
-    runtime: Runtime
-
-
 class Lms(NamedTuple):
     """What the command line told."""
 
-    loaded: tuple[LoadedModel, ...] = ()
+    loaded: Mapping[str, tuple[str, Runtime]] = {}
+    """The path of each loaded model's file, below the folder of models, and its runtime; by the name of its load."""
     engines: dict[str, str] | None = None
     """The engine in use for each format of models: a name that holds its backend, and its version."""
 
@@ -156,10 +147,10 @@ def _run(system: System, program: str, *arguments: str) -> str:
     return done.stdout
 
 
-def parse_ps(printed: str, source: str) -> tuple[LoadedModel, ...]:
+def parse_ps(printed: str, source: str) -> dict[str, tuple[str, Runtime]]:
     """The models of `lms ps --json`; none where it printed anything else."""
     listed = json_if_ok(Answer(OK, printed[printed.find("[") :].encode()))
-    found = []
+    found: dict[str, tuple[str, Runtime]] = {}
     for model in objects_at({"models": listed}, "models"):
         name, status = word_at(model, "identifier"), word_at(model, "status")
         if not name or word_at(model, "type") == "embedding":
@@ -173,8 +164,8 @@ def parse_ps(printed: str, source: str) -> tuple[LoadedModel, ...]:
             deferred_requests=count_fact(model, source, "queued"),
             keep_alive_s=reported(_FOR_EVER_S, source) if model.get("ttlMs", 0) is None else idle,
         )
-        found.append(LoadedModel(name, word_at(model, "modelKey"), word_at(model, "path"), runtime))
-    return tuple(found)
+        found.setdefault(name, (word_at(model, "path"), runtime))
+    return found
 
 
 def parse_engines(printed: str) -> dict[str, str]:

@@ -8,7 +8,7 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-from unslow.facts.commands import Commands, Place, labelled_line, shell_quoted
+from unslow.facts.commands import Commands, by_hand, shell_quoted
 from unslow.facts.knob import Change, Knob, Setting
 from unslow.facts.runtime import Runtime
 from unslow.look.command_writer import DRAFT_PLACE, NO_DRAFT, NO_NUMBER, NOTHING_AT_HAND, PLACE, AtHand, Wanted
@@ -34,15 +34,15 @@ _CLICKS = {
 }
 """Switches of a model in the app."""
 _LOAD_MODES = {"mmap": True, "none": False}
-_SPREAD = labelled_line(Place.HAND, "Settings > Hardware > Strategy: Split evenly, or Priority order")
+_SPREAD = by_hand("Settings > Hardware > Strategy: Split evenly, or Priority order")
 _ADVICE: Mapping[Knob, Sequence[str]] = {
-    Knob.FIT: [labelled_line(Place.HAND, "Settings > Hardware: Limit model offload to dedicated GPU memory")],
-    Knob.DEVICE: [labelled_line(Place.HAND, "Settings > Hardware: switch the other GPUs off")],
+    Knob.FIT: [by_hand("Settings > Hardware: Limit model offload to dedicated GPU memory")],
+    Knob.DEVICE: [by_hand("Settings > Hardware: switch the other GPUs off")],
     Knob.SPLIT_MODE: [_SPREAD],
     Knob.TENSOR_SPLIT: [_SPREAD],
     Knob.GPU_BACKEND: ["lms runtime ls", "lms runtime get", "lms runtime select"],
     Knob.VERSION: ["lms runtime update"],
-    Knob.THINKING: [labelled_line(Place.HAND, "in the chat, switch Think off below the input")],
+    Knob.THINKING: [by_hand("in the chat, switch Think off below the input")],
 }
 
 
@@ -60,7 +60,7 @@ def commands_for(changes: Sequence[Change], runtime: Runtime, at_hand: AtHand = 
     load = (*clicks, _load_line(have, wanted)) if have else ()
     lines = (*(load or short), *advice)
     unnamed = model == MODEL and any(MODEL in line.split() for line in lines)
-    notes = (labelled_line(Place.HAND, _UNNAMED),) if unnamed else ()
+    notes = (by_hand(_UNNAMED),) if unnamed else ()
     argv = ("lms", "load", model, *_flags(have, wanted)) if have and not _by_http(have) and model != MODEL else ()
     return Commands(short if load else (), (*lines, *notes), left, argv)
 
@@ -123,7 +123,7 @@ def _advice(change: Change, wanted: Wanted) -> Sequence[str]:
     if change.value:
         quant = str(change.value).casefold()
         return [f"lms get {shell_quoted(model.partition('@')[0] + '@' + quant)}"]
-    return [f"lms get {shell_quoted(model)}", labelled_line(Place.HAND, "choose a smaller quant from its list")]
+    return [f"lms get {shell_quoted(model)}", by_hand("choose a smaller quant from its list")]
 
 
 def _by_http(changes: Sequence[Change]) -> bool:
@@ -145,7 +145,7 @@ def _clicked(change: Change, wanted: Wanted) -> list[str]:
         switches.append(_CLICKS[Knob.VALUE_CACHE_TYPE])
     value = _LOAD_MODES.get(str(change.value)) if change.knob is Knob.LOAD_MODE else change.value
     word = "" if value is None else f" = {value}" if not isinstance(value, bool) else " = on" if value else " = off"
-    return [labelled_line(Place.HAND, f"My Models > gear > Load: {switch}{word}") for switch in switches]
+    return [by_hand(f"My Models > gear > Load: {switch}{word}") for switch in switches]
 
 
 def share_of(value: Setting, layers: int) -> str | None:

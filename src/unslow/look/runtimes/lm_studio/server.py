@@ -200,10 +200,10 @@ def _served(server: Server, homes: list[str]) -> tuple[Subject, ...]:
 
 def _subject(server: Server, instance: Instance, told: Lms, homes: list[str]) -> Subject:
     system, url = server.system, server.url
-    loaded = next((one for one in told.loaded if one.id == instance.id), None)
+    below, shown = told.loaded.get(instance.id, ("", Runtime()))
     path: Fact[str] = not_supported("the file lies on another machine", "run unslow there")
     if homes:
-        path = read_model_path(system, homes, instance, loaded.path if loaded else "")
+        path = read_model_path(system, homes, instance, below)
     untold: dict[str, Any] = dict.fromkeys(_NOT_IN_API, _UNTOLD)
     engine = (told.engines or {}).get(instance.format or "gguf", "")
     named = Runtime(
@@ -213,11 +213,10 @@ def _subject(server: Server, instance: Instance, told: Lms, homes: list[str]) ->
         backends=backends_of(engine, "lms runtime ls") if told.engines is not None else _UNTOLD,
         **untold,
     )
-    known = overlaid(instance.runtime, loaded.runtime) if loaded else instance.runtime
     model, size = msgspec.structs.replace(instance.model, path=path), instance.size_bytes
     if isinstance(size, Known):  # of its files, which may hold more than its weights: a projector for images
         model = msgspec.structs.replace(model, weights_bytes=estimated(size.value, f"{size.source}: size_bytes"))
-    subject = Subject(runtime=overlaid(named, known), model=model)
+    subject = Subject(runtime=overlaid(named, overlaid(instance.runtime, shown)), model=model)
     subject = with_folder(system, subject) if instance.format == "mlx" else with_file(system, subject, [""])
     subject = read_logged(system, homes, subject) if homes else subject
     model = msgspec.structs.replace(subject.model, name=reported(instance.id, url))

@@ -14,8 +14,9 @@ from typing import Any
 import msgspec
 
 from unslow.facts.values import Count
-from unslow.look.openai_api import Server, parse_object
+from unslow.look.openai_api import parse_object
 from unslow.look.requests import PartialAnswer, Question, Reply, Target, read_whole_answer, thinking_tokens
+from unslow.look.server_answers import objects_at
 from unslow.look.system import ExchangeError, Line, LookError, System
 
 CLOCK = "server timings"
@@ -33,7 +34,9 @@ _PATH = "/api/generate"
 def ask(system: System, target: Target, question: Question, heard: PartialAnswer) -> Reply:
     """One request for that many tokens; LookError rather than a request that would load the model."""
     server = target.server(system)
-    _check_loaded(server, target.model)
+    named = objects_at(server.json("/api/ps"), "models")
+    if not any(target.model in (model.get("name"), model.get("model")) for model in named):
+        raise LookError(f"{target.model} is no longer loaded, and a measurement must not load it")
     body = body_of(target, question)
     if question.stream:
         final = listen(server.stream(_PATH, body, question.deadline_s, question.silence_s), heard)
@@ -68,14 +71,6 @@ def body_of(target: Target, question: Question) -> dict[str, Any]:
         "stream": question.stream,
         "options": options,
     }
-
-
-def _check_loaded(server: Server, model: str) -> None:
-    answer = server.json("/api/ps")
-    models = answer.get("models") if isinstance(answer, dict) else None
-    named = [m for m in models if isinstance(m, dict)] if isinstance(models, list) else []
-    if not any(model in (m.get("name"), m.get("model")) for m in named):
-        raise LookError(f"{model} is no longer loaded, and a measurement must not load it")
 
 
 def listen(lines: Iterable[Line], heard: PartialAnswer) -> dict[str, Any]:

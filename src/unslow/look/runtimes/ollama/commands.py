@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from unslow.facts.commands import WINDOWS, Commands, Place, labelled_line, shell_quoted
+from unslow.facts.commands import WINDOWS, Commands, Place, by_hand, labelled_line, shell_quoted
 from unslow.facts.knob import Change, Knob, Setting
 from unslow.facts.runtime import Runtime
 from unslow.facts.values import MIB, Known, reported
@@ -51,6 +51,13 @@ _AMD_SERVICE = labelled_line(Place.COMPOSE, 'devices: ["/dev/kfd", "/dev/dri"]')
 _AMD_IMAGE = labelled_line(Place.COMPOSE, "image: ollama/ollama:rocm")
 _NVIDIA_POD = labelled_line(Place.MANIFEST, "resources: {limits: {nvidia.com/gpu: 1}}")
 _AMD_POD = labelled_line(Place.MANIFEST, "resources: {limits: {amd.com/gpu: 1}}")
+_HANDED_ON: Mapping[str, tuple[list[str], ...]] = {
+    "compose": ([], [_NVIDIA_SERVICE], [_AMD_SERVICE, _AMD_IMAGE], [COMPOSE_UP]),
+    "pod": ([], [_NVIDIA_POD], [_AMD_POD], []),
+    "container": ([], [_NVIDIA_CONTAINER], [_AMD_CONTAINER], []),
+    **dict.fromkeys(("service", "shell"), ([_INSTALL], ["nvidia-smi"], ["rocminfo"], [])),
+}
+"""By the home of the server: the lines before, for a GPU of NVIDIA, for one of AMD, and after."""
 _GROUPS = "sudo usermod -a -G render,video ollama"
 _HIDES = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GGML_VK_VISIBLE_DEVICES")
 _SIBLINGS = {"90": "9.0.0", "103": "10.3.0", "110": "11.0.0", "115": "11.5.1"}
@@ -70,16 +77,9 @@ def backend_lines(value: Setting, runtime: Runtime) -> list[str]:
 
 def _anything(backend: str, runtime: Runtime) -> list[str]:
     """What hands a GPU on, or installs what it needs; `backend` is the one of the GPU, or empty."""
-    home, cuda, rocm = home_of(runtime), backend in ("", "CUDA"), backend in ("", "ROCm")
-    if home == "compose":
-        return [*([_NVIDIA_SERVICE] if cuda else []), *([_AMD_SERVICE, _AMD_IMAGE] if rocm else []), COMPOSE_UP]
-    if home == "pod":
-        return [*([_NVIDIA_POD] if cuda else []), *([_AMD_POD] if rocm else [])]
-    if home == "container":
-        return [*([_NVIDIA_CONTAINER] if cuda else []), *([_AMD_CONTAINER] if rocm else [])]
-    if home in ("service", "shell"):
-        return [_INSTALL, *(["nvidia-smi"] if cuda else []), *(["rocminfo"] if rocm else [])]
-    return [labelled_line(Place.HAND, "install Ollama anew from https://ollama.com")]
+    anew = [by_hand("install Ollama anew from https://ollama.com")]
+    first, nvidia, amd, last = _HANDED_ON.get(home_of(runtime), (anew, [], [], []))
+    return [*first, *(nvidia if backend in ("", "CUDA") else []), *(amd if backend in ("", "ROCm") else []), *last]
 
 
 def _opened(runtime: Runtime) -> list[str]:
@@ -87,10 +87,7 @@ def _opened(runtime: Runtime) -> list[str]:
     if home in ("compose", "pod"):
         return _anything("ROCm", runtime)
     if home == "shell":
-        return [
-            "sudo usermod -a -G render,video $USER",
-            labelled_line(Place.HAND, "log in again and start `ollama serve`"),
-        ]
+        return ["sudo usermod -a -G render,video $USER", by_hand("log in again and start `ollama serve`")]
     return [_AMD_CONTAINER] if home == "container" else [_GROUPS, "sudo systemctl restart ollama"]
 
 
@@ -106,7 +103,7 @@ _BY_REASON: tuple[tuple[str, Callable[[Runtime], list[str]]], ...] = (
     (r"permission|/dev/kfd|kfd driver", _opened),
     (
         r"driver.{0,20}too old|old CUDA driver",
-        lambda _: [labelled_line(Place.HAND, "install a newer driver of the GPU, and start the machine again")],
+        lambda _: [by_hand("install a newer driver of the GPU, and start the machine again")],
     ),
     (r"iGPU|integrated GPU", lambda runtime: variable("OLLAMA_IGPU_ENABLE", 1, runtime)),
     (r"gfx\w+|amdgpu is not supported|no rocblas support", _other_target),
@@ -171,10 +168,8 @@ _Turn = Callable[[Setting, Wanted], _Answer]
 
 def commands_for(changes: Sequence[Change], runtime: Runtime, at_hand: AtHand = NOTHING_AT_HAND) -> Commands:
     """The service's variables first, then the model that has the parameters."""
-    asked = {change.knob: change for change in changes}  # the last word on a knob counts
-    wanted = Wanted({knob: change.value for knob, change in asked.items()}, runtime, at_hand)
     turns = {knob: _of_version(turn) for knob, turn in _TURNS.items()}
-    puts, advice, left = answer_changes("Ollama", turns, asked.values(), wanted)
+    puts, advice, left = answer_changes("Ollama", turns, changes, runtime, at_hand)
     short: list[str] = []
     for put in puts:
         # for one chat or request; where a value is to be filled in, for a model too, which then has no whole file
@@ -205,11 +200,11 @@ def _model_lines(turned: Sequence[Put], runtime: Runtime, at_hand: AtHand) -> tu
     own = at_hand.model.name.value_or("")
     is_file = chosen.lower().endswith(".gguf")
     if not parameters and not is_file:
-        return (labelled_line(Place.HAND, f"ask for the model {chosen}{_instead(own)}"),) if chosen else ()
+        return (by_hand(f"ask for the model {chosen}{_instead(own)}"),) if chosen else ()
     if not chosen and not own:
         lines = [f"PARAMETER {name} {value}" for name, value in parameters.items()]
         return (
-            labelled_line(Place.HAND, _NAMELESS),
+            by_hand(_NAMELESS),
             *(labelled_line(Place.MODELFILE, line) for line in lines),
             f"ollama create {derived_name('model')} -f Modelfile",
         )
@@ -218,7 +213,7 @@ def _model_lines(turned: Sequence[Put], runtime: Runtime, at_hand: AtHand) -> tu
     return (
         labelled_line(Place.WHOLE_MODELFILE, modelfile(chosen or own, parameters)),
         f"ollama create {shell_quoted(name, system)} -f Modelfile",
-        labelled_line(Place.HAND, f"ask for the model {name}{_instead('' if is_file else own)}"),
+        by_hand(f"ask for the model {name}{_instead('' if is_file else own)}"),
     )
 
 
@@ -297,7 +292,7 @@ def _quant(value: Setting, wanted: Wanted) -> _Answer:
         return Put()
     name = _name(wanted).partition(":")[0].replace(_MODEL, "NAME")
     kind = f"with {value}" if value else "of a smaller quant, or of a smaller model"
-    which = labelled_line(Place.HAND, f"TAG is the one {kind} on the model's page at ollama.com/library")
+    which = by_hand(f"TAG is the one {kind} on the model's page at ollama.com/library")
     return Advice([f"ollama pull {shell_quoted(f'{name}:TAG')}", which], f"no model or file {kind} was named")
 
 
@@ -384,7 +379,7 @@ def _version(value: Setting, wanted: Wanted) -> _Answer:
             return Advice([labelled_line(Place.MANIFEST, f"image: {image}"), "kubectl apply -f FILE"])
         case "windows" | "mac":
             where = f"https://github.com/ollama/ollama/releases/tag/v{tag}" if tag else "https://ollama.com/download"
-            return Advice([labelled_line(Place.HAND, f"install it from {where}")])
+            return Advice([by_hand(f"install it from {where}")])
     return Advice([f"curl -fsSL https://ollama.com/install.sh | {f'OLLAMA_VERSION={tag} ' if tag else ''}sh"])
 
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Literal
 
-from unslow.facts.commands import Place, labelled_line
+from unslow.facts.commands import Place, by_hand, labelled_line
 from unslow.facts.knob import Setting
 from unslow.facts.masking import SHOWN_KEY
 from unslow.facts.runtime import Runtime
@@ -28,7 +28,7 @@ _NAMED: dict[Home, re.Pattern[str]] = {
 }
 """Systems by a word of their names, such as `Microsoft Windows 11 Pro` or `Darwin arm64`."""
 _INSTALLED = Unit("ollama.service")  # What Ollama's installer makes on Linux
-_APP_AGAIN = labelled_line(Place.HAND, "quit Ollama and start it again")
+_APP_AGAIN = by_hand("quit Ollama and start it again")
 _BY_COMMAND = {
     "windows": (r"reg delete HKCU\Environment /F /V {}", 'setx {} "{}"'),
     "mac": ("launchctl unsetenv {}", 'launchctl setenv {} "{}"'),
@@ -72,9 +72,9 @@ def variables_set(variables: Mapping[str, str | None], runtime: Runtime) -> list
             return list(drop_in(Unit.named(runtime.unit.value), variables))
         case "service":
             by_shell = f"this is for the service that its installer makes; in a shell: {_served(variables, runtime)}"
-            return [*drop_in(_INSTALLED, variables), labelled_line(Place.HAND, by_shell)]
+            return [*drop_in(_INSTALLED, variables), by_hand(by_shell)]
         case "shell":
-            lines = [labelled_line(Place.HAND, "stop the server, then start it again so"), _served(variables, runtime)]
+            lines = [by_hand("stop the server, then start it again so"), _served(variables, runtime)]
         case "windows" | "mac" as home:
             away, given = _BY_COMMAND[home]
             lines = [(away if value is None else given).format(name, value) for name, value in variables.items()]
@@ -87,7 +87,7 @@ def variables_set(variables: Mapping[str, str | None], runtime: Runtime) -> list
             given = " ".join(f"-e {name}={value}" for name, value in variables.items() if value is not None)
             away = " or ".join(f"-e {name}" for name, value in variables.items() if value is None)
             parts = [f"with `{given}`" if given else "", f"without `{away}`" if away else ""]
-            lines = [labelled_line(Place.HAND, f"start the container again {' and '.join(filter(None, parts))}")]
+            lines = [by_hand(f"start the container again {' and '.join(filter(None, parts))}")]
     return lines
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from unslow.facts.commands import Place, labelled_line
+from unslow.facts.commands import by_hand
 from unslow.facts.knob import Knob, Setting
 from unslow.look.command_writer import PLACE, Advice, Answer, Turn, Wanted, Words, advice
 from unslow.look.runtimes._engine_commands import (
@@ -79,7 +79,7 @@ _TURNS: Mapping[Knob, Turn] = {
     Knob.FIT_MARGIN: lambda value, wanted: Words() if Knob.MEMORY_SHARE in wanted.changes else _share(value, wanted),
     Knob.DEVICE: visible_device,
     Knob.CAPACITY: _capacity,
-    Knob.QUANT: advice(labelled_line(Place.HAND, "give `--model-path` a checkpoint of this model as AWQ, GPTQ or FP8")),
+    Knob.QUANT: advice(by_hand("give `--model-path` a checkpoint of this model as AWQ, GPTQ or FP8")),
     Knob.THINKING: unthinking,
     Knob.VERSION: advice("pip install --upgrade sglang"),
 }

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from unslow.facts.commands import Commands, Place, labelled_line
+from unslow.facts.commands import Commands, Place, by_hand, labelled_line
 from unslow.facts.knob import Change, Knob, Setting
 from unslow.facts.runtime import Runtime
 from unslow.look.command_line import is_absolute_path
@@ -41,19 +41,17 @@ _Turn = Callable[[Setting, Wanted], _Answer]
 
 def commands_for(changes: Sequence[Change], runtime: Runtime, at_hand: AtHand = NOTHING_AT_HAND) -> Commands:
     """One program with all changes; where a program runs already, what to change in it."""
-    asked = {change.knob: change for change in changes}  # the last word on a knob counts
-    wanted = Wanted({knob: change.value for knob, change in asked.items()}, runtime, at_hand)
-    codes, by_hand, left = answer_changes("Transformers", _TURNS, asked.values(), wanted)
+    codes, advised, left = answer_changes("Transformers", _TURNS, changes, runtime, at_hand)
     if not at_hand.anew:
-        return Commands(lines=(*_fragments(codes), *by_hand), left_out=left)
+        return Commands(lines=(*_fragments(codes), *advised), left_out=left)
     codes = [code for code in codes if not code.missing]
     if not codes:
-        return Commands(lines=by_hand, left_out=left)
+        return Commands(lines=advised, left_out=left)
     model = next((code.model for code in codes if code.model), "") or at_hand.checkpoint or _UNNAMED
-    notes = (labelled_line(Place.HAND, _NAMELESS),) if model == _UNNAMED else ()
+    notes = (by_hand(_NAMELESS),) if model == _UNNAMED else ()
     needed = (f"pip install {packages}",) if (packages := _packages(codes)) else ()
     whole = labelled_line(Place.PYTHON, program(model, codes))
-    return Commands(lines=(*needed, whole, *notes, *by_hand), left_out=left)
+    return Commands(lines=(*needed, whole, *notes, *advised), left_out=left)
 
 
 def _packages(codes: Sequence[Code]) -> str:
@@ -74,7 +72,7 @@ def _fragments(codes: Sequence[Code]) -> Iterator[str]:
     yield from (labelled_line(Place.PYTHON, line) for line in dict.fromkeys(lines))
     yield from (line for code in codes for line in code.beside)
     if packages := _packages(codes):
-        yield labelled_line(Place.HAND, f"it needs a package: pip install {packages}")
+        yield by_hand(f"it needs a package: pip install {packages}")
 
 
 def program(model: str, codes: Sequence[Code]) -> str:
@@ -178,8 +176,8 @@ def _quant(value: Setting, wanted: Wanted) -> _Answer:
     argument = _BITS.get("4bit" if value is None and not packed else str(value).lower())
     if argument is None:
         kind = value or "AWQ or GPTQ"
-        by_hand = labelled_line(Place.HAND, f"load a checkpoint of this model as {kind}")
-        return Advice([by_hand], f"no checkpoint of this model as {kind} was named")
+        line = by_hand(f"load a checkpoint of this model as {kind}")
+        return Advice([line], f"no checkpoint of this model as {kind} was named")
     config = f"BitsAndBytesConfig({argument}=True)"
     return Code({"quantization_config": config}, imports=("BitsAndBytesConfig",), packages=("bitsandbytes",))
 
@@ -226,9 +224,7 @@ _TURNS: Mapping[Knob, _Turn] = {
     Knob.PROMPT_CACHE: lambda value, _wanted: Code(generate={"use_cache": str(value is not False)}),
     Knob.CONTEXT_LENGTH: lambda _value, _wanted: "the cache of Transformers is as long as each conversation",
     Knob.GPU_BACKEND: advice(
-        labelled_line(
-            Place.HAND, "install torch for CUDA or ROCm: a build without either says +cpu in `torch.__version__`"
-        )
+        by_hand("install torch for CUDA or ROCm: a build without either says +cpu in `torch.__version__`")
     ),
     Knob.THINKING: advice(labelled_line(Place.PYTHON, "tokenizer.apply_chat_template(..., enable_thinking=False)")),
 }

