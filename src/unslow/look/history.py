@@ -63,17 +63,11 @@ class Entry(NamedTuple):
 def columns_of(bench: Bench, owner: str) -> dict[str, Any]:
     """What the tables hold beside the benchmark itself; `owner` is empty once it is finished."""
     decode, prefill = bench.figures.get(DECODE), bench.figures.get(PREFILL)
+    same = ("id", "taken_at", "label", "protocol", "runtime", "runtime_version", "model", "seconds")
     return {
-        "id": bench.id,
-        "taken_at": bench.taken_at,
-        "label": bench.label,
-        "protocol": bench.protocol,
-        "runtime": bench.runtime,
-        "runtime_version": bench.runtime_version,
-        "model": bench.model,
+        **{name: getattr(bench, name) for name in same},
         "machine": machine_key(bench),
         "setup": setup_key(bench),
-        "seconds": bench.seconds,
         "decode": decode.median if decode else None,
         "prefill": prefill.median if prefill else None,
         "answered": len(bench.passes),
