@@ -194,12 +194,6 @@ def parse_alternatives(text: str) -> list[Written]:
     ]
 
 
-def in_brackets(text: str) -> str:
-    """The name within a line of lspci, `... GA102 [GeForce RTX 3090] [10de:2204]`; the text itself elsewhere."""
-    names = [inside for inside in _BRACKETS.findall(text[:_LONGEST]) if not _PCI_ID.fullmatch(inside)]
-    return str(names[-1]) if names else text
-
-
 _NEAR_SIZE = 1.12  # drivers report a little less than the label
 _REMARK = re.compile(r"\([^()]*\)")
 _SIZE = re.compile(r"([\d.]+)\s*([gm])")
@@ -255,7 +249,9 @@ def all_gpus() -> tuple[Device, ...]:
 @lru_cache(maxsize=4096)
 def find_device(name: str, memory_bytes: int = 0) -> Device | None:
     """The device that a driver's name means; memory settles between twins, and None where nothing does."""
-    return _found(in_brackets(name), memory_bytes) or _found(name, memory_bytes)
+    # The name within a line of lspci, `... GA102 [GeForce RTX 3090] [10de:2204]`
+    inside = [text for text in _BRACKETS.findall(name[:_LONGEST]) if not _PCI_ID.fullmatch(text)]
+    return _found([name, *inside][-1], memory_bytes) or _found(name, memory_bytes)
 
 
 def _found(name: str, memory_bytes: int) -> Device | None:

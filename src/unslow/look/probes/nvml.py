@@ -355,22 +355,16 @@ QUERY_PROCESSES = ("nvidia-smi", "--query-compute-apps=pid,process_name,used_gpu
 
 def read(system: System) -> Machine:
     """All NVIDIA GPUs of the machine."""
+    why = "NVML lists no GPU"
     try:
-        return Machine(gpus=reported(read_nvml(system), SOURCE))
+        if gpus := parse_nvml(system.ask("nvml", _ask_nvml)):
+            return Machine(gpus=reported(tuple(_with_names(system, gpu) for gpu in gpus), SOURCE))
     except LookError as no_nvml:
         why = no_nvml.why
     try:
         return Machine(gpus=reported(read_nvidia_smi(system), SMI))
     except LookError:
         return Machine(gpus=read_gpus_without_driver(system, why))
-
-
-def read_nvml(system: System) -> tuple[Gpu, ...]:
-    """The GPUs that NVML lists; LookError where it can't be asked or lists none."""
-    gpus = parse_nvml(system.ask("nvml", _ask_nvml))
-    if not gpus:
-        raise LookError("NVML lists no GPU", Absence.NOT_FOUND)
-    return tuple(_with_names(system, gpu) for gpu in gpus)
 
 
 def _ask_nvml() -> Any:
