@@ -9,7 +9,7 @@ from math import nan
 from unslow.facts.values import MHZ
 from unslow.look.kernel.processes import NUMA_NODES, read_nodes
 from unslow.look.kernel.processors import TICKS_PER_S, parse_cpu_list, parse_running_on, read_own_pid, read_slow_cpus
-from unslow.look.probes.cgroup import parse_allowed_cpus, read_group, read_quota
+from unslow.look.probes.cgroup import parse_allowed_cpus, read_group, read_quotas
 from unslow.look.processes import families
 from unslow.look.sampler.readings import CORE, SELDOM_S, Rate, Reading
 from unslow.look.system import Live, LookError, read_text, try_look
@@ -270,7 +270,7 @@ _QUOTA_LIMIT_BYTES = 2048
 def open_quota(live: Live, pids: Collection[int], closing: ExitStack) -> list[Reading]:
     """One reading, of the tightest quota above the runtime; LookError where there is none."""
     group = read_group(live, next(iter(pids), "self"), "cpu")
-    quotas = [quota for folder in group.folders if (quota := read_quota(live, group.version, folder))]
+    quotas = read_quotas(live, group)
     if not quotas:
         raise LookError("no CPU quota is set")
     file = _follow(live, f"{min(quotas)[1]}/cpu.stat", _QUOTA_LIMIT_BYTES, closing)
