@@ -48,11 +48,11 @@ def checkpoint(folder: Path, layer: int, **config: int) -> str:
 
 
 @pytest.mark.parametrize("runtime", ["vllm", "transformers"])
-def test_a_config_with_two_billion_layers(tmp_path, runtime):
+def test_a_config_with_two_billion_layers(tmp_path, runtime, wording):
     folder = checkpoint(tmp_path, 0, num_hidden_layers=2**31)
     ended = unslow("fit", folder, "--runtime", runtime, "--device", "RTX 4090")
     assert ended.returncode == 2
-    assert "num_hidden_layers = 2,147,483,648; the most that is believed is 1,024" in ended.stderr
+    wording(ended.stderr, about="num_hidden_layers = 2,147,483,648", tells="1,024")
 
 
 def test_rwkv_7_with_sixteen_million_mixes(tmp_path):
@@ -65,11 +65,11 @@ def test_rwkv_7_with_sixteen_million_mixes(tmp_path):
 
 
 @pytest.mark.parametrize("command", ["fit", "predict", "plan"])
-def test_a_file_of_a_vocabulary_alone(tmp_path, capsys, command):
+def test_a_file_of_a_vocabulary_alone(tmp_path, capsys, command, wording):
     path = tmp_path / "ggml-vocab-llama-bpe.gguf"
     path.write_bytes(gguf_bytes(dict(small(LLAMA, 2).metadata), []))
     assert main([command, str(path), "--device", "2x RTX 3090"]) == 2
-    assert "holds no weights (vocabulary only)" in capsys.readouterr().err
+    wording(capsys.readouterr().err, about="vocabulary only")
 
 
 @pytest.mark.parametrize("words", [["fit", "--quant", "Q8_0"], ["plan", "--ram", "16GB"], ["predict", "--explain"]])
@@ -85,18 +85,18 @@ def test_a_tensor_without_dimensions_is_one_number(tmp_path, capsys, words):
     ("keys", "told"),
     [
         ({"llama.context_length": 1}, "context of 1 token"),
-        ({"llama.nextn_predict_layers": 2}, "no layers but those that only predict"),
-        ({"llama.block_count": 2**31}, "llama.block_count = 2,147,483,648; the most that is believed is 1,024"),
+        ({"llama.nextn_predict_layers": 2}, "nextn_predict_layers"),
+        ({"llama.block_count": 2**31}, "llama.block_count = 2,147,483,648"),
         ({"llama.expert_count": 2**40}, "llama.expert_count = 1,099,511,627,776"),
         ({"llama.anything_else": [1, 2**40]}, "llama.anything_else = 1,099,511,627,776"),
     ],
 )
-def test_numbers_of_a_header_that_no_model_has(tmp_path, capsys, keys, told):
+def test_numbers_of_a_header_that_no_model_has(tmp_path, capsys, keys, told, wording):
     plan = small(LLAMA, 2)
     path = tmp_path / "m.gguf"
     path.write_bytes(gguf_bytes({**plan.metadata, **keys}, list(plan.tensors)))
     assert main(["plan", str(path), "--device", "RTX 3060"]) == 2
-    assert told in capsys.readouterr().err
+    wording(capsys.readouterr().err, about=told)
 
 
 @pytest.mark.parametrize("command", ["fit", "plan"])

@@ -111,12 +111,10 @@ def test_threads_against_the_processors_that_may_be_used():
     assert found({}, {"threads": 4}, machine=machine) == {}
 
 
-def test_each_statement_says_what_kind_of_source_it_is_of():
+def test_each_statement_says_what_kind_of_source_it_is_of(wording):
     told = found({"kv_type_k": "q8_0"}, {"kv_type_k": "f16"})["kv_type_k"]
-    assert [(statement.says, statement.source) for statement in told.statements] == [
-        ("asked for: keys are cached as q8_0", "argv"),
-        ("decided: keys are cached as f16", "log:1"),
-    ]
+    assert [statement.source for statement in told.statements] == ["argv", "log:1"]
+    wording((statement.says for statement in told.statements), tells=("asked for: ", "q8_0", "decided: ", "f16"))
     assert told.meaning
 
 

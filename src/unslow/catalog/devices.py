@@ -194,12 +194,6 @@ def parse_alternatives(text: str) -> list[Written]:
     ]
 
 
-def in_brackets(text: str) -> str:
-    """The name within a line of lspci, `... GA102 [GeForce RTX 3090] [10de:2204]`; the text itself elsewhere."""
-    names = [inside for inside in _BRACKETS.findall(text[:_LONGEST]) if not _PCI_ID.fullmatch(inside)]
-    return str(names[-1]) if names else text
-
-
 _NEAR_SIZE = 1.12  # drivers report a little less than the label
 _REMARK = re.compile(r"\([^()]*\)")
 _SIZE = re.compile(r"([\d.]+)\s*([gm])")
@@ -255,7 +249,9 @@ def all_gpus() -> tuple[Device, ...]:
 @lru_cache(maxsize=4096)
 def find_device(name: str, memory_bytes: int = 0) -> Device | None:
     """The device that a driver's name means; memory settles between twins, and None where nothing does."""
-    return _found(in_brackets(name), memory_bytes) or _found(name, memory_bytes)
+    # The name within a line of lspci, `... GA102 [GeForce RTX 3090] [10de:2204]`
+    inside = [text for text in _BRACKETS.findall(name[:_LONGEST]) if not _PCI_ID.fullmatch(text)]
+    return _found([name, *inside][-1], memory_bytes) or _found(name, memory_bytes)
 
 
 def _found(name: str, memory_bytes: int) -> Device | None:
@@ -283,8 +279,8 @@ def _fitting(written: Written) -> Iterator[_Known]:
 
 def _best(written: Written, memory_bytes: int) -> Device | None:
     fits = [(_likeness(known, written, memory_bytes), known.device) for known in _fitting(written)]
-    longest = max((likeness.words for likeness, _ in fits), default=0)
-    fits = sorted((fit for fit in fits if fit[0].words == longest), key=lambda fit: (fit[0], fit[1].name), reverse=True)
+    longest = max((likeness[0] for likeness, _ in fits), default=0)
+    fits = sorted((fit for fit in fits if fit[0][0] == longest), key=lambda fit: (fit[0], fit[1].name), reverse=True)
     # What names the model, apart from its memory, its cores and its form
     if len({(parse_device_name(device.name).words - FORMS) for _, device in fits}) > 1:
         sizes = _sizes_said(written, memory_bytes)
@@ -299,27 +295,14 @@ def _settled(devices: Iterable[Device | None], *sizes: int) -> Device | None:
     return fitting[0] if len({d.memory_bytes_per_s for d in fitting}) == 1 else None
 
 
-class _Likeness(NamedTuple):
-    words: int
-    cores: int
-    memory: bool
-    form: bool
-    usual: bool
-    size: int
-
-
-def _likeness(known: _Known, written: Written, memory_bytes: int) -> _Likeness:
+def _likeness(known: _Known, written: Written, memory_bytes: int) -> tuple[int, ...]:
+    """What speaks for a device, what counts most first: words, cores, memory, form, the usual one, the largest."""
     device = known.device
     sizes = _sizes_said(written, memory_bytes)
     cores = 0 if not (written.cores and device.units) else 1 if written.cores == device.units else -1
-    return _Likeness(
-        len(known.words),
-        cores,
-        any(_is_near_size(size, own) for size in sizes for own in _sizes_of(device)),
-        bool(known.forms & written.words),
-        device.usual,
-        device.memory_bytes,
-    )
+    has_size = any(_is_near_size(size, own) for size in sizes for own in _sizes_of(device))
+    has_form = bool(known.forms & written.words)
+    return len(known.words), cores, has_size, has_form, device.usual, device.memory_bytes
 
 
 def _sizes_said(written: Written, memory_bytes: int) -> list[int]:

@@ -330,12 +330,8 @@ def _shown_command(command: list[str], shown: Callable[[str], str], more: tuple[
     return result
 
 
-def masked_environment(environment: dict[str, str]) -> dict[str, str]:
-    """The environment with the values of secret-looking names hidden."""
-    return _shown_environment(environment, masked_word)
-
-
-def _shown_environment(environment: dict[str, str], shown: Callable[[str], str]) -> dict[str, str]:
+def masked_environment(environment: dict[str, str], shown: Callable[[str], str] = masked_word) -> dict[str, str]:
+    """The environment with the values of secret-looking names hidden, and the others as they may be shown."""
     return {k: "masked" if _SECRET_NAMES.search(k) else shown(v) for k, v in environment.items()}
 
 
@@ -365,7 +361,7 @@ def _cleaned(value: Any, shown: Callable[[str], str], more: tuple[str, ...] = ()
                 return _shown_command(list(value), word_shown, more)
             return type(value)(_cleaned(v, shown, more, name) for v in value)
         case dict() if name == "environment" and "is" not in value:
-            return _shown_environment(value, word_shown)
+            return masked_environment(value, word_shown)
         case dict():
             return {k: _cleaned(v, shown, more, name if k == "value" else k) for k, v in value.items()}
         case _:

@@ -83,17 +83,8 @@ class Snapshot(Facts, frozen=True, kw_only=True):
         """One case for each subject, with the cards of the machine before what is a part of its processor."""
         machine = with_cards_first(self.machine)
         for subject in self.subjects:
-            yield Case(
-                machine=machine,
-                runtime=subject.runtime,
-                model=subject.model,
-                run=subject.run,
-                account=subject.account,
-                contradictions=subject.contradictions,
-                wish=self.wish,
-                calibrations=self.calibrations,
-                taken_at=self.taken_at,
-            )
+            own = msgspec.structs.asdict(subject)
+            yield Case(machine=machine, **own, wish=self.wish, calibrations=self.calibrations, taken_at=self.taken_at)
 
 
 class Case(Facts, frozen=True, kw_only=True):
@@ -113,10 +104,8 @@ class Case(Facts, frozen=True, kw_only=True):
 def parse_snapshot(data: bytes, where: str = "the snapshot") -> Snapshot:
     """Read a snapshot; a wrong one is a UserError that names the field."""
     if len(data) > LARGEST_SNAPSHOT_BYTES:
-        raise UserError(
-            f"{where} is larger than {LARGEST_SNAPSHOT_BYTES >> 20} MiB, so it is not a snapshot",
-            "a snapshot is written by `unslow collect -o FILE`",
-        )
+        why = f"{where} is larger than {LARGEST_SNAPSHOT_BYTES >> 20} MiB, so it is not a snapshot"
+        raise UserError(why, "a snapshot is written by `unslow collect -o FILE`")
     try:
         raw = msgspec.json.decode(data)
         schema = raw.get("schema") if isinstance(raw, dict) else None

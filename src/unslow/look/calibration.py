@@ -23,7 +23,6 @@ from unslow.look.engine import Engine, start_engine
 from unslow.look.kernel.processors import CpuUse, cpus_between, read_cpu_sample, read_own_pid
 from unslow.look.openai_api import Timings
 from unslow.look.system import LookError, System, try_look
-from unslow.look.system.live import LiveSystem
 
 
 class OtherPrograms:
@@ -323,9 +322,9 @@ def _read(system: System, path: str) -> Stored:
         return Stored(path, None, error.message)
 
 
-def read_calibrations(system: System | None = None, store: CalibrationStore | None = None) -> list[Calibration]:
+def read_calibrations(system: System, store: CalibrationStore | None = None) -> list[Calibration]:
     """The calibrations that can be used, newest first; broken files are passed over (`unslow calibrate --list`)."""
-    stored = (store or default_store()).read_all(system or LiveSystem())
+    stored = (store or default_store()).read_all(system)
     return [one.calibration for one in stored if one.calibration]
 
 

@@ -43,17 +43,11 @@ class Filters(NamedTuple):
 def columns_of(bench: Bench, owner: str) -> dict[str, Any]:
     """What the tables hold beside the benchmark itself; `owner` is empty once it is finished."""
     decode, prefill = bench.figures.get(DECODE), bench.figures.get(PREFILL)
+    same = ("id", "taken_at", "label", "protocol", "runtime", "runtime_version", "model", "seconds")
     return {
-        "id": bench.id,
-        "taken_at": bench.taken_at,
-        "label": bench.label,
-        "protocol": bench.protocol,
-        "runtime": bench.runtime,
-        "runtime_version": bench.runtime_version,
-        "model": bench.model,
+        **{name: getattr(bench, name) for name in same},
         "machine": machine_key(bench),
         "setup": setup_key(bench),
-        "seconds": bench.seconds,
         "decode": decode.median if decode else None,
         "prefill": prefill.median if prefill else None,
         "answered": len(bench.passes),
@@ -126,14 +120,6 @@ class Piece(msgspec.Struct, frozen=True, omit_defaults=True):
 
     passes: tuple[Pass, ...] = ()
     failures: tuple[Failure, ...] = ()
-
-
-def unpacked_piece(body: object) -> Piece | None:
-    """The piece of a row, or None where it can't be read: the others still can."""
-    try:
-        return msgspec.json.decode(_inflated(body, "a piece"), type=Piece)
-    except (UserError, msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
-        return None
 
 
 def _inflated(body: object, where: str) -> bytes:
@@ -410,11 +396,13 @@ class History:
 
 def _recovered(bench: Bench, connection: sqlite3.Connection) -> Bench:
     query = "SELECT body FROM pieces WHERE bench = ? ORDER BY number LIMIT ?"
-    pieces = [unpacked_piece(body) for (body,) in connection.execute(query, (bench.id, MOST_PIECES))]
-    good = [piece for piece in pieces if piece]
-    lost = len(pieces) - len(good)
+    bodies, good = connection.execute(query, (bench.id, MOST_PIECES)).fetchall(), []
+    for (body,) in bodies:  # where one can't be read, the others still can
+        with suppress(UserError, msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+            good.append(msgspec.json.decode(_inflated(body, "a piece"), type=Piece))
+    lost = len(bodies) - len(good)
     notes = ["it broke off; what had been answered by then was kept"]
-    notes += [f"{lost} of {len(pieces)} pieces of it can't be read"] if lost else []
+    notes += [f"{lost} of {len(bodies)} pieces of it can't be read"] if lost else []
     return msgspec.structs.replace(
         bench,
         passes=(*bench.passes, *(one for piece in good for one in piece.passes)),

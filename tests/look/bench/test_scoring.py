@@ -120,6 +120,7 @@ def test_vllm_tells_all_places_at_once():
 
 
 @pytest.mark.parametrize("answer", [{}, {"choices": []}, vllm_answer(TOKENS[:20]), vllm_answer([1] * 50)])
-def test_vllm_without_some_place(answer):
-    with pytest.raises(LookError, match="no probabilities of the prompt"):
+def test_vllm_without_some_place(answer, wording):
+    with pytest.raises(LookError) as refused:
         parse_scored(answer, TOKENS, scored_places(len(TOKENS), 200))
+    wording(refused.value.why.partition(":")[0])  # what follows are the decoder's words

@@ -23,22 +23,23 @@ def test_home_is_known_and_nothing_else_is_expanded(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("text", "told"),
     [
-        ("", "empty"),
-        ("A=1", "empty"),
-        ("llama-server -m 'm", "can't be read"),
-        ("llama-server -m m > log", "only a shell"),
-        ("llama-server -m m &", "only a shell"),
-        ("docker run ghcr.io/ggml-org/llama.cpp:server -m m", "starts a server elsewhere"),
-        ("ollama serve", "no server that can be started"),
-        ("x" * 40_000, "no command line"),
-        ("llama-server \0", "no command line"),
+        ("", ""),
+        ("A=1", ""),
+        ("llama-server -m 'm", ""),
+        ("llama-server -m m > log", "'>'"),
+        ("llama-server -m m &", "'&'"),
+        ("docker run ghcr.io/ggml-org/llama.cpp:server -m m", "docker"),
+        ("ollama serve", "'ollama serve'"),
+        pytest.param("x" * 40_000, "", id="endless"),
+        ("llama-server \0", ""),
     ],
 )
-def test_what_can_not_be_started(text, message):
-    with pytest.raises(UserError, match=message) as caught:
+def test_what_can_not_be_started(text, told, wording):
+    with pytest.raises(UserError) as caught:
         parse_command(text)
+    wording(caught.value.message, tells=told)
     assert caught.value.hint
 
 

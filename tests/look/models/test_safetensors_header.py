@@ -59,12 +59,12 @@ def test_too_small_to_be_one(size, wording):
     wording(refusal(bytes(size)))
 
 
-def test_the_length_lies():
+def test_the_length_lies(wording):
     whole = safetensors(TWO)
-    assert "is cut short" in refusal(struct.pack("<Q", 10_000) + whole[8:])
-    assert f"up to {MOST_HEADER_BYTES}" in refusal(struct.pack("<Q", 2**63) + whole[8:])
-    assert "does not start with {" in refusal(struct.pack("<Q", 0) + whole[8:])
-    assert "not as safetensors has it" in refusal(struct.pack("<Q", 5) + whole[8:])
+    wording(refusal(struct.pack("<Q", 10_000) + whole[8:]), tells="10000 bytes")
+    wording(refusal(struct.pack("<Q", 2**63) + whole[8:]), tells=str(MOST_HEADER_BYTES))
+    wording(refusal(struct.pack("<Q", 0) + whole[8:]), tells="{")
+    wording(refusal(struct.pack("<Q", 5) + whole[8:]).partition(":")[0])  # what follows are the decoder's words
 
 
 def test_the_file_ends_too_soon_or_too_late(wording):
@@ -109,9 +109,9 @@ def test_nested_json():
     assert "recursion" in refusal(safetensors(b'{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}", 0))
 
 
-def test_notes_are_texts_and_long_ones_are_left_out():
+def test_notes_are_texts_and_long_ones_are_left_out(wording):
     assert parsed(safetensors({"__metadata__": {"a": "x" * 1000, "b": "y"}})).notes == {"b": "y"}
-    assert "not as safetensors has it" in refusal(safetensors({"__metadata__": {"a": 3}}))
+    wording(refusal(safetensors({"__metadata__": {"a": 3}})).partition(":")[0])
 
 
 def test_endless_names_are_cut_in_the_refusal():

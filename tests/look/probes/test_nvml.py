@@ -347,32 +347,28 @@ BUS = {"/sys/bus/pci/devices": ["0000:00:1f.0", "0000:01:00.0", "0000:01:00.1"]}
 
 
 @pytest.mark.parametrize(
-    ("links", "why"),
-    [
-        ({}, "driver not loaded"),
-        (
-            {"/sys/bus/pci/devices/0000:01:00.0/driver": "/sys/bus/pci/drivers/nouveau"},
-            "driver not loaded: nouveau holds the device",
-        ),
-    ],
+    ("links", "told"),
+    [({}, ""), ({"/sys/bus/pci/devices/0000:01:00.0/driver": "/sys/bus/pci/drivers/nouveau"}, "nouveau")],
 )
-def test_a_gpu_on_the_bus_without_a_driver_is_a_gpu_with_a_reason(links: dict[str, str], why: str):
+def test_a_gpu_on_the_bus_without_a_driver_is_a_gpu_with_a_reason(links: dict[str, str], told: str, wording):
     system = FakeSystem(files=dict(ON_THE_BUS), folders=BUS, links=links, commands={"nvidia-smi -q": NO_DRIVER})
     (gpu,) = nvml.read(system).gpus.need()
     assert gpu.vendor == reported("NVIDIA", "/sys/bus/pci/devices")
     assert gpu.bus_id == reported("0000:01:00.0", "/sys/bus/pci/devices")
-    assert gpu.name == Unknown(why, "install NVIDIA's driver and restart", Absence.NOT_FOUND)
+    assert gpu.name.absence is Absence.NOT_FOUND
+    wording(gpu.name.why, gpu.name.how_to_get, tells=told)
     assert gpu.driver == gpu.vram_total_bytes == gpu.name
 
 
-def test_a_container_without_the_library_sees_the_driver_and_the_device():
+def test_a_container_without_the_library_sees_the_driver_and_the_device(wording):
     version = (
         "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build\nGCC version: 12.2.0\n"
     )
     system = FakeSystem(files={**ON_THE_BUS, "/proc/driver/nvidia/version": version}, folders=BUS)
     (gpu,) = nvml.read(system).gpus.need()
     assert gpu.driver == reported("580.159.04", "/proc/driver/nvidia/version")
-    assert gpu.name == Unknown("driver 580.159.04 is loaded, but nvml: not there", "run `nvidia-smi`", Absence.FAILED)
+    assert (gpu.name.how_to_get, gpu.name.absence) == ("run `nvidia-smi`", Absence.FAILED)
+    wording(gpu.name.why, tells="580.159.04")
 
 
 def test_a_driver_without_a_visible_device_is_not_a_machine_without_gpus():

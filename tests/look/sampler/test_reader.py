@@ -105,14 +105,15 @@ def test_a_source_that_comes_back_is_read_again():
     assert reader.unread == {}
 
 
-def test_an_answer_of_the_wrong_length_or_without_end_is_no_value():
+def test_an_answer_of_the_wrong_length_or_without_end_is_no_value(wording):
     meter = Meter()
     reader = meter.reader(
         Reading("short", ("a", "b"), lambda _now: (1.0,)), Reading("endless", ("c",), lambda _now: (float("inf"),))
     )
     reader.round(0)
     assert all(isnan(value) for value in reader.take())
-    assert reader.unread == {"short": "1 values for 2 columns"}
+    assert list(reader.unread) == ["short"]
+    wording(reader.unread["short"], tells=("1", "2"))
 
 
 def test_a_rate_is_growth_over_the_time_between_two_looks():

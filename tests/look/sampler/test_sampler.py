@@ -61,12 +61,13 @@ def test_this_machine_for_half_a_second():
     assert decode.host["busy_cpus"].high <= (os.cpu_count() or 1)
 
 
-def test_a_recording_is_not_watched_and_starting_does_not_fail(tmp_path: Path):
+def test_a_recording_is_not_watched_and_starting_does_not_fail(tmp_path: Path, wording):
     Recorder(FakeSystem(), tmp_path).close()
     with Sampler(RecordedSystem(tmp_path), [1]) as sampler:
         sampler.note(Span(phase="decode", start_s=0, end_s=1))
     assert sampler.telemetry().samples == 0
-    assert sampler.telemetry().unread == {"all": "a recording is not the machine itself"}
+    assert list(sampler.telemetry().unread) == ["all"]
+    wording(sampler.telemetry().unread["all"])
     assert sampler.seen(0) == {}
     assert sampler.clock() == 0.0
 
@@ -103,7 +104,7 @@ def test_a_source_that_breaks_when_it_is_opened_costs_the_others_nothing(monkeyp
     assert sampler.seen(0)["a"] == 1.0
 
 
-def test_a_driver_that_hangs_while_it_is_opened_is_left_behind(monkeypatch: pytest.MonkeyPatch):
+def test_a_driver_that_hangs_while_it_is_opened_is_left_behind(monkeypatch: pytest.MonkeyPatch, wording):
     release = Event()
     hanging = SimpleNamespace(DRIVER=True, open_readings=lambda *_args: release.wait(10) and [])
     monkeypatch.setattr(sources_module, "OPEN_LIMIT_S", 0.05)
@@ -111,7 +112,8 @@ def test_a_driver_that_hangs_while_it_is_opened_is_left_behind(monkeypatch: pyte
     with Sampler(LiveSystem(), hz=50) as sampler:
         watched(sampler)
     release.set()
-    assert sampler.telemetry().unread == {"hangs": "did not answer within 0.05 s"}
+    assert list(sampler.telemetry().unread) == ["hangs"]
+    wording(sampler.telemetry().unread["hangs"], tells="0.05 s")
     assert sampler.seen(0) == {"a": 1.0}
 
 

@@ -160,8 +160,6 @@ def warmed_up(system: System, target: Target, plan: Plan, prompt: str) -> Watche
 
 def note(sampler: Sampler, seen: WatchedAnswer) -> None:
     """Tell the sampler when it was; a warm-up that has to do ended just now."""
-    completion = seen.timed.completion
-    if seen.start_s is None:
-        note_completion(sampler, completion, sampler.clock() - (completion.client_total_s or 0.0))
-    else:
-        note_completion(sampler, completion, seen.start_s)
+    completion, start_s = seen.timed.completion, seen.start_s
+    just_now = sampler.clock() - (completion.client_total_s or 0.0)
+    note_completion(sampler, completion, just_now if start_s is None else start_s)

@@ -60,29 +60,40 @@ def _serves(program: str, *modules: str) -> Callable[[Words], bool]:
     return starts
 
 
+def _is_kobold(words: Words) -> bool:
+    return _named(words[0]).startswith("koboldcpp")
+
+
 def _is_mlx(words: Words) -> bool:
     name = _named(words[0])
     return name == "mlx_lm.server" or (name in ("mlx_lm", "mlx-lm") and list(words[1:2]) == ["server"])
 
 
-def _places(spelled: Callable[[Words], Sequence[Any]]) -> Callable[[Words], list[Place]]:
-    return lambda words: [(flag.name, flag.start, flag.end) for flag in spelled(words)]
-
-
-def _served(name: str, starts: Callable[[Words], bool], flags: Flags, names: Mapping[str, str], *away: str) -> Program:
+def _program(
+    name: str,
+    starts: Callable[[Words], bool],
+    spelled: Callable[[Words], Sequence[Any]],
+    flags: Mapping[str, Any],
+    names: Mapping[str, str],
+    **more: Any,
+) -> Program:
     return Program(
         name,
         starts,
-        _places(flags.spelled),
-        {setting: (own, flags.flags[own].spellings[0]) for setting, own in names.items()},
-        {setting: flags.flags[own].variables for setting, own in names.items()},
-        in_the_way=away,
-        shown=flags.without_secrets,
-        key=lambda words: flags.settings(words, {}).get("api_key", UNSET).value,
+        lambda words: [(flag.name, flag.start, flag.end) for flag in spelled(words)],
+        {setting: (own, flags[own].spellings[0]) for setting, own in names.items()},
+        {setting: getattr(flags[own], "variables", ()) for setting, own in names.items()},
+        **more,
     )
 
 
-_LLAMA_SETTINGS = ("host", "port", "threads", "threads_batch", "batch", "ubatch", "context", "slots")
+def _served(name: str, starts: Callable[[Words], bool], flags: Flags, names: Mapping[str, str], *away: str) -> Program:
+    key = lambda words: flags.settings(words, {}).get("api_key", UNSET).value  # noqa: E731
+    more = {"in_the_way": away, "shown": flags.without_secrets, "key": key}
+    return _program(name, starts, flags.spelled, flags.flags, names, **more)
+
+
+_LLAMA = {n: n for n in ("host", "port", "threads", "threads_batch", "batch", "ubatch", "context", "slots")}
 _WHERE = {"host": "host", "port": "port"}
 _QUEUED = {**_WHERE, "context": "context", "batch": "batched_tokens", "slots": "sequences"}
 _KOBOLD = {
@@ -95,27 +106,12 @@ _KOBOLD = {
 }
 
 PROGRAMS: tuple[Program, ...] = (
-    Program(
-        "llama.cpp",
-        _is_llama,
-        _places(llama_flags),
-        {name: (name, LLAMA[name].spellings[0]) for name in _LLAMA_SETTINGS},
-        {name: LLAMA[name].variables for name in _LLAMA_SETTINGS},
-        shown=llama_shown,
-    ),
+    _program("llama.cpp", _is_llama, llama_flags, LLAMA, _LLAMA, shown=llama_shown),
     _served("vLLM", _serves("vllm", "vllm.entrypoints.openai.api_server"), VLLM, _QUEUED, "socket"),
     _served("SGLang", _serves("sglang", "sglang.launch_server"), SGLANG, _QUEUED),
     _served("TGI", lambda words: _named(words[0]) == "text-generation-launcher", TGI, _QUEUED),
     _served("MLX-LM", _is_mlx, MLX, {**_WHERE, "batch": "batched_tokens", "slots": "sequences"}),
-    Program(
-        "KoboldCpp",
-        lambda words: _named(words[0]).startswith("koboldcpp"),
-        _places(kobold_flags),
-        {setting: (own, KOBOLD[own].spellings[0]) for setting, own in _KOBOLD.items()},
-        {},
-        health="/api/v1/model",
-        shown=kobold_shown,
-    ),
+    _program("KoboldCpp", _is_kobold, kobold_flags, KOBOLD, _KOBOLD, health="/api/v1/model", shown=kobold_shown),
 )
 
 

@@ -8,8 +8,7 @@ import msgspec
 
 from unslow.catalog.architectures import config_defaults
 from unslow.facts.model import CONFIG_BOUNDS, MOST_LAYERS, MOST_OF_ANYTHING, HfShape, LayerKind, check_count
-from unslow.facts.values import Absence
-from unslow.look.system import LookError, System
+from unslow.look.system import LookError, System, look_if_there
 
 Numbers = Mapping[str, int | bool | str | list[int] | list[str]]
 
@@ -130,12 +129,8 @@ _LISTS_OF_NAMES = ("ignore", "ignored_layers", "modules_to_not_convert", "exclud
 def read_config(system: System, folder: str, name: str = "config.json") -> Config:
     """The config in a folder, trimmed; empty where there is none."""
     path = f"{folder}/{name}"
-    try:
-        return parse_config(system.read_bytes(path, MOST_CONFIG_BYTES), path)
-    except LookError as error:
-        if error.absence is Absence.NOT_FOUND:
-            return {}
-        raise
+    data = look_if_there(None, system.read_bytes, path, MOST_CONFIG_BYTES)
+    return {} if data is None else parse_config(data, path)
 
 
 def parse_config(data: bytes, source: str) -> Config:

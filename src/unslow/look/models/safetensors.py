@@ -239,6 +239,14 @@ _OUTPUT = re.compile(r"(?:^|\.)(?:lm_head|embed_out|output)\.(?:weight|qweight|s
 _EXPERT = re.compile(r"\.experts?\.")
 
 
+# The facts that are numbers of `hf_shape`; what a config does not say of experts is 0
+_NUMBERS = {
+    "layers": "layers", "context_trained": "context", "width": "width", "heads": "heads", "kv_heads": "kv_heads",
+    "key_length": "head_dim", "vocabulary": "vocabulary",
+}  # fmt: skip
+_OF_EXPERTS = {"experts": "experts", "experts_used": "experts_used", "expert_width": "expert_intermediate"}
+
+
 def model_facts(checkpoint: Checkpoint, source: str = "") -> Model:
     """The model that the checkpoint describes; `source` names it, by default its path."""
     source = source or checkpoint.path
@@ -253,17 +261,9 @@ def model_facts(checkpoint: Checkpoint, source: str = "") -> Model:
         path=reported(checkpoint.path, source),
         architecture=reported(family, f"{config}: model_type") if family else not_found(f"{config} has no model_type"),
         quant=_quant(checkpoint, source),
-        layers=_count(shape, "layers", config),
-        context_trained=_count(shape, "context", config),
-        width=_count(shape, "width", config),
-        heads=_count(shape, "heads", config),
-        kv_heads=_count(shape, "kv_heads", config),
-        key_length=_count(shape, "head_dim", config),
         value_length=_count(shape, "v_head_dim" if "kv_lora_rank" in shape else "head_dim", config),
-        vocabulary=_count(shape, "vocabulary", config),
-        experts=_count(shape, "experts", config, absent=0),
-        experts_used=_count(shape, "experts_used", config, absent=0),
-        expert_width=_count(shape, "expert_intermediate", config, absent=0),
+        **{fact: _count(shape, name, config) for fact, name in _NUMBERS.items()},
+        **{fact: _count(shape, name, config, absent=0) for fact, name in _OF_EXPERTS.items()},
         made_up=reported(False, source),  # noqa: FBT003 (a fact, not a flag)
         **_sizes(checkpoint, f"{source}: tensors"),
     )
@@ -297,7 +297,7 @@ def config_facts(config: Config, source: str) -> Model:
     return overlaid(told, Model(**{name: estimated(n, f"{source}: config.json") for name, n in numbers.items()}))
 
 
-def _count(shape: Shape, name: str, source: str, absent: int | None = None) -> Fact[int]:
+def _count(shape: Shape, name: str, source: str, absent: int | None = None) -> Fact[Any]:
     value = shape.get(name)
     if isinstance(value, int):
         return reported(value, f"{source}: {name}")

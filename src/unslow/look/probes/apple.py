@@ -38,9 +38,8 @@ def read(system: System) -> Machine:
     paged = _said(system, VM_STAT, macos.parse_vm_stat, Memory())
     power = _said(system, POWER, macos.parse_powermetrics, Machine())
     name: Fact[str] = reported(f"macOS {version[1]}", VERSION) if version else NOT_LOOKED
-    thermal = Cpu(
-        thermal_pressure=_ROOT_ONLY if power.cpu.thermal_pressure == NOT_LOOKED else power.cpu.thermal_pressure
-    )
+    pressure = power.cpu.thermal_pressure
+    thermal = Cpu(thermal_pressure=_ROOT_ONLY if pressure == NOT_LOOKED else pressure)
     machine = overlaid(machine, Machine(memory=paged, cpu=thermal, system=SystemFacts(name=name)))
     return msgspec.structs.replace(machine, gpus=_read_gpus(system, machine.memory, power))
 

@@ -9,7 +9,7 @@ from unslow.facts.values import Absence, Bytes, Count, Fact, not_found, reported
 from unslow.look.kernel import parse_numbers, parse_whole, read_number, read_word
 from unslow.look.kernel.processes import MOUNT_TABLE, MOUNT_TABLE_LIMIT_BYTES, Mount, parse_mounts
 from unslow.look.kernel.processors import parse_cpu_list
-from unslow.look.system import LookError, System, read_text, try_fact, try_look, unknown
+from unslow.look.system import LookError, System, look_if_there, read_text, try_fact, try_look, unknown
 
 ONLINE = "/sys/devices/system/cpu/online"
 MOST_LEVELS = 64
@@ -52,7 +52,7 @@ read = read_limits  # as a probe: of this process, whose limits the user's other
 def _read_cpu(system: System, pid: int | str) -> Cpu:
     try:
         group = read_group(system, pid, "cpu")
-        quotas = [quota for folder in group.folders if (quota := read_quota(system, group.version, folder))]
+        quotas = read_quotas(system, group)
     except LookError as error:
         why = unknown(error)
         return Cpu(quota_cpus=why, throttled_s=why, throttled_periods=why, periods=why)
@@ -91,17 +91,18 @@ def _folders(mount: Mount, path: str) -> tuple[str, ...]:
     return tuple("/".join([point, *parts[:depth]]) for depth in range(len(parts), -1, -1))
 
 
-def read_quota(system: System, version: int, folder: str) -> Quota | None:
-    """The group's own quota; the root of the tree has no such file, and no quota."""
-    try:
-        if version == 1:
-            quota, period = (read_number(system, f"{folder}/cpu.cfs_{name}_us") for name in ("quota", "period"))
-            return (quota / period, folder) if quota > 0 and period > 0 else None
-        return parse_cpu_max(read_word(system, f"{folder}/cpu.max"), folder)
-    except LookError as error:
-        if error.absence is Absence.NOT_FOUND:
-            return None
-        raise
+def read_quotas(system: System, group: Group) -> list[Quota]:
+    """Those on the way up, in their order."""
+    quotas = (look_if_there(None, _read_quota, system, group.version, folder) for folder in group.folders)
+    return [quota for quota in quotas if quota]
+
+
+def _read_quota(system: System, version: int, folder: str) -> Quota | None:
+    """The group's own quota; the root of the tree has no such file."""
+    if version == 1:
+        quota, period = (read_number(system, f"{folder}/cpu.cfs_{name}_us") for name in ("quota", "period"))
+        return (quota / period, folder) if quota > 0 and period > 0 else None
+    return parse_cpu_max(read_word(system, f"{folder}/cpu.max"), folder)
 
 
 def parse_cpu_max(text: str, folder: str) -> Quota | None:
@@ -141,16 +142,6 @@ def parse_allowed_cpus(text: str) -> frozenset[int]:
 def _read_memory_limit(system: System, pid: int | str) -> Fact[Bytes]:
     group = read_group(system, pid, "memory")
     paths = (f"{folder}/{name}" for folder in group.folders for name in _MEMORY_LIMITS[group.version])
-    limits = [limit for path in paths if (limit := _read_limit(system, path))]
+    sizes = ((parse_whole(look_if_there("", read_word, system, path)), path) for path in paths)
+    limits = [(size, path) for size, path in sizes if size is not None and size < NO_LIMIT_FROM_BYTES]
     return reported(*min(limits)) if limits else not_found("no memory limit set")
-
-
-def _read_limit(system: System, path: str) -> tuple[int, str] | None:
-    try:
-        word = read_word(system, path)
-    except LookError as error:
-        if error.absence is Absence.NOT_FOUND:
-            return None
-        raise
-    limit = parse_whole(word)
-    return (limit, path) if limit is not None and limit < NO_LIMIT_FROM_BYTES else None

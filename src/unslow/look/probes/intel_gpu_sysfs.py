@@ -19,6 +19,7 @@ WINDOW_S = 0.1
 BUILT_IN = "0000:00:02.0"  # where every graphics unit inside an Intel processor is
 CLOCKS = ("device/tile0/gt0/freq0/act_freq", "gt/gt0/rps_act_freq_mhz", "gt_act_freq_mhz")
 _MOST = ("device/tile0/gt0/freq0/rp0_freq", "gt/gt0/rps_RP0_freq_mhz", "gt_RP0_freq_mhz")
+_TEMPERATURES = ("temp1_input", "temp2_input")
 _SIZES = ("device/tile0/physical_vram_size_bytes", "device/lmem_total_bytes", "lmem_total_bytes")
 REASONS = (("device/tile0/gt0/freq0/throttle", "reason_"), ("gt/gt0", "throttle_reason_"))
 
@@ -36,6 +37,7 @@ def read(system: System) -> Machine:
 def _read_gpu(system: System, index: int, card: Card) -> Gpu:
     built_in = card.bus_id == BUILT_IN
     sensors = read_sensors(system, card.device)
+    package = sensors.labelled("pkg", "input", MILLI)
     facts: dict[str, Fact[Any]] = {
         "name": read_lspci_name(system, card.bus_id),
         "kind": reported("integrated" if built_in else "discrete", f"{card.device}/uevent"),
@@ -46,8 +48,8 @@ def _read_gpu(system: System, index: int, card: Card) -> Gpu:
         "event_reasons": _read_reasons(system, card),
         "power_w": _read_power(system, sensors),
         "power_limit_w": sensors.number(("power1_max", "power2_max"), MICRO),
-        "temperature_c": _temperature(sensors, "pkg", ("temp1_input", "temp2_input")),
-        "memory_temperature_c": _temperature(sensors, "vram", ()),
+        "temperature_c": package if isinstance(package, Known) else sensors.number(_TEMPERATURES, MILLI),
+        "memory_temperature_c": sensors.labelled("vram", "input", MILLI),
     }
     try:
         processes: Fact[list[GpuProcess]] = reported(processes_of(read_clients(system), card.bus_id), CLIENTS)
@@ -92,11 +94,6 @@ def _read_reasons(system: System, card: Card) -> Fact[Any]:
         if names:
             return reported(reasons, path)
     return not_supported("this driver does not tell why it holds the clock down")
-
-
-def _temperature(sensors: Sensors, label: str, otherwise: tuple[str, ...]) -> Fact[Any]:
-    found = sensors.labelled(label, "input", MILLI)
-    return found if isinstance(found, Known) or not otherwise else sensors.number(otherwise, MILLI)
 
 
 def _read_power(system: System, sensors: Sensors) -> Fact[Any]:

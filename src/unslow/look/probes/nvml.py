@@ -27,7 +27,7 @@ from unslow.look.logs.gpu_facts import gpu_of, gpu_process, gpu_without_facts, r
 from unslow.look.logs.nvidia_smi import Q_SOURCE as SMI
 from unslow.look.logs.nvidia_smi import parse_nvidia_smi_q
 from unslow.look.logs.nvidia_smi_rows import parse_compute_apps
-from unslow.look.system import LookError, System, read_text, try_look, unknown
+from unslow.look.system import LookError, System, look_if_there, read_text, try_fact, try_look
 
 SOURCE = "nvml"
 _NOT_AVAILABLE = 2**64 - 1  # NVML_VALUE_NOT_AVAILABLE as an unsigned 64-bit number
@@ -162,17 +162,11 @@ _VERSION = re.compile(r"\b(\d{3,4}\.\d{1,4}(?:\.\d{1,4})?)\b")
 
 def read_gpus_without_driver(system: System, why_no_driver: str) -> Fact[tuple[Gpu, ...]]:
     """The GPUs on the bus with the reason why they can't be asked; an empty list only where there is surely none."""
-    try:
-        try:
-            match = _VERSION.search(read_text(system, MODULE_VERSION))
-            version = match[1] if match else "of unknown version"
-        except LookError as error:
-            if error.absence is not Absence.NOT_FOUND:
-                return unknown(error)
-            version = ""  # no module is loaded
-        addresses = list(_display_devices(system))
-    except LookError as error:
-        return unknown(error)
+    text, version = look_if_there(None, read_text, system, MODULE_VERSION), ""
+    if text is not None:  # else no module is loaded
+        match = _VERSION.search(text)
+        version = match[1] if match else "of unknown version"
+    addresses = list(_display_devices(system))
     if not addresses and version:
         return failed(f"driver {version} is loaded, but {why_no_driver}", "run `nvidia-smi`")
     gpus = (_silent_gpu(system, index, address, version, why_no_driver) for index, address in enumerate(addresses))
@@ -180,13 +174,7 @@ def read_gpus_without_driver(system: System, why_no_driver: str) -> Fact[tuple[G
 
 
 def _display_devices(system: System) -> Iterator[str]:
-    try:
-        addresses = system.list_dir(PCI_DEVICES)[:_MOST_DEVICES]
-    except LookError as error:
-        if error.absence is Absence.NOT_FOUND:
-            return
-        raise
-    for address in addresses:
+    for address in look_if_there([], system.list_dir, PCI_DEVICES)[:_MOST_DEVICES]:
         vendor = try_look("", read_text, system, f"{PCI_DEVICES}/{address}/vendor").strip().lower()
         kind = try_look("", read_text, system, f"{PCI_DEVICES}/{address}/class") if vendor == _VENDOR else ""
         if kind.strip().lower().startswith(_DISPLAY):
@@ -355,22 +343,16 @@ QUERY_PROCESSES = ("nvidia-smi", "--query-compute-apps=pid,process_name,used_gpu
 
 def read(system: System) -> Machine:
     """All NVIDIA GPUs of the machine."""
+    why = "NVML lists no GPU"
     try:
-        return Machine(gpus=reported(read_nvml(system), SOURCE))
+        if gpus := parse_nvml(system.ask("nvml", _ask_nvml)):
+            return Machine(gpus=reported(tuple(_with_names(system, gpu) for gpu in gpus), SOURCE))
     except LookError as no_nvml:
         why = no_nvml.why
     try:
         return Machine(gpus=reported(read_nvidia_smi(system), SMI))
     except LookError:
-        return Machine(gpus=read_gpus_without_driver(system, why))
-
-
-def read_nvml(system: System) -> tuple[Gpu, ...]:
-    """The GPUs that NVML lists; LookError where it can't be asked or lists none."""
-    gpus = parse_nvml(system.ask("nvml", _ask_nvml))
-    if not gpus:
-        raise LookError("NVML lists no GPU", Absence.NOT_FOUND)
-    return tuple(_with_names(system, gpu) for gpu in gpus)
+        return Machine(gpus=try_fact(read_gpus_without_driver, system, why))
 
 
 def _ask_nvml() -> Any:

@@ -24,13 +24,9 @@ def read(system: System) -> Machine:
 def parse_swapped(text: str, page_bytes: int) -> Memory:
     """What the kernel counts in pages."""
     pages = parse_numbers(text)
-    return bounded(
-        Memory(
-            swapped_in_bytes=_bytes(pages, "pswpin", page_bytes), swapped_out_bytes=_bytes(pages, "pswpout", page_bytes)
-        )
-    )
 
+    def size(name: str) -> Fact[Bytes]:
+        missing = not_found(f"{VMSTAT} has no {name}")
+        return reported(pages[name] * page_bytes, f"{VMSTAT}: {name}") if name in pages else missing
 
-def _bytes(pages: dict[str, int], name: str, page_bytes: int) -> Fact[Bytes]:
-    found = not_found(f"{VMSTAT} has no {name}")
-    return reported(pages[name] * page_bytes, f"{VMSTAT}: {name}") if name in pages else found
+    return bounded(Memory(swapped_in_bytes=size("pswpin"), swapped_out_bytes=size("pswpout")))

@@ -227,21 +227,6 @@ def phase_telemetry(
     return PhaseTelemetry(phase=phase, seconds=seconds, samples=tally.samples, gpus=tuple(gpus), host=host)
 
 
-def seen_in(tally: Tally, columns: Sequence[str], devices: Sequence[Device]) -> dict[str, float]:
-    """Means by the name of the column, the maxima that matter with `_max` at the end, and the shares of reasons."""
-    seen = {}
-    for place, running in tally.running.items():
-        name = columns[place]
-        if running.count:
-            seen[name] = running.total / running.count
-            if name.endswith(_MAXIMA):
-                seen[f"{name}_max"] = running.high
-    for device in devices:
-        shares = reason_shares(device, _bits(device, tally, columns))
-        seen |= {f"{device.prefix}reason_{name}": share for name, share in shares.items()}
-    return seen
-
-
 def _bits(device: Device, tally: Tally, columns: Sequence[str]) -> Counter[float]:
     wanted = device.prefix + REASON_BITS
     return next((seen for place, seen in tally.masks.items() if columns[place] == wanted), Counter())
@@ -310,14 +295,22 @@ class SampledRows:
         return tuple(found)
 
     def seen(self, start_s: float, end_s: float) -> dict[str, float]:
-        """Means, and maxima where they matter, of the rows in a stretch of time."""
+        """Means by column in a stretch of time, maxima that matter with `_max` at the end, and shares of reasons."""
         tally = self._new_tally()
         for block in self._blocks():
             with self._lock:
                 first, last = block.between(start_s, end_s)
                 if first < last:
                     tally.add(block, first, last)
-        return seen_in(tally, self.columns, self.devices)
+        seen = {}
+        for name, running in ((self.columns[place], one) for place, one in tally.running.items() if one.count):
+            seen[name] = running.total / running.count
+            if name.endswith(_MAXIMA):
+                seen[f"{name}_max"] = running.high
+        for device in self.devices:
+            shares = reason_shares(device, _bits(device, tally, self.columns))
+            seen |= {f"{device.prefix}reason_{name}": share for name, share in shares.items()}
+        return seen
 
     def phases_since(self, since_s: float) -> tuple[PhaseTelemetry, ...]:
         """What each phase comes to by the rows since a moment alone; a row of two phases counts to both."""

@@ -66,6 +66,16 @@ def try_look(otherwise: D, ask: Callable[P, T], *args: P.args, **kwargs: P.kwarg
         return otherwise
 
 
+def look_if_there(otherwise: D, ask: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | D:
+    """What asking gives; `otherwise` where there is no such thing. Any other failure is one."""
+    try:
+        return ask(*args, **kwargs)
+    except LookError as error:
+        if error.absence is Absence.NOT_FOUND:
+            return otherwise
+        raise
+
+
 def try_fact(ask: Callable[P, Fact[T]], *args: P.args, **kwargs: P.kwargs) -> Fact[T]:
     """The fact that asking gives; an Unknown with the reason where it fails."""
     try:

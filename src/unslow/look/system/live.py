@@ -273,17 +273,17 @@ class ClosingSystem(LiveSystem):
 
     def _heard(self, lines: Iterator[Line]) -> Iterator[Line]:
         if threading.current_thread() is not self._owner:
-            yield from self._while_open(lines)
+            yield from self._while_open(lines, lambda: next(lines, None))
             return
         self._listening += 1
         try:
-            yield from self._while_open(self._stoppable(lines))
+            yield from self._while_open(lines, lambda: self._awaited(lines))
         finally:
             self._listening -= 1
 
-    def _while_open(self, lines: Iterator[Line]) -> Iterator[Line]:
+    def _while_open(self, lines: Iterator[Line], next_line: Callable[[], Line | None]) -> Iterator[Line]:
         try:
-            for line in lines:
+            while (line := next_line()) is not None:
                 self._check()
                 yield line
             self._check_cut()
@@ -293,15 +293,8 @@ class ClosingSystem(LiveSystem):
         finally:
             _hang_up(lines)
 
-    def _stoppable(self, lines: Iterator[Line]) -> Iterator[Line]:
-        """The lines; being stopped while waiting for one closes the door."""
-        try:
-            while (line := self._awaited(lines)) is not None:
-                yield line
-        finally:
-            _hang_up(lines)
-
     def _awaited(self, lines: Iterator[Line]) -> Line | None:
+        """The next line; being stopped while waiting for it closes the door."""
         try:
             self._waiting = True
             return next(lines, None)

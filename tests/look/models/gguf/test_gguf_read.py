@@ -73,12 +73,13 @@ def test_a_recording_answers_like_the_file(tmp_path):
     assert blueprint(again) == blueprint(seen)
 
 
-def test_a_recording_from_before_tensors_were_kept_is_still_read():
+def test_a_recording_from_before_tensors_were_kept_is_still_read(wording):
     system = RecordedSystem(MACHINES / "h200_live_healthy")
     found = read_gguf(system, "/proc/442/root/srv/llm/llama8b.gguf")
     assert model_facts(found).weights_bytes.value == 4_912_898_048
-    with pytest.raises(LookError, match="has no list of tensors") as caught:
+    with pytest.raises(LookError) as caught:
         blueprint(found)
+    wording(caught.value.why, tells="llama8b.gguf")
     assert caught.value.absence is Absence.NOT_LOOKED
 
 
@@ -129,27 +130,31 @@ def test_a_missing_part_is_named(tmp_path):
     assert "all of its parts" in caught.value.how_to_get
 
 
-def test_a_part_under_another_name_does_not_pass_for_the_model(tmp_path):
+def test_a_part_under_another_name_does_not_pass_for_the_model(tmp_path, wording):
     first = write_parts(tmp_path)[0].rename(tmp_path / "m.gguf")
-    with pytest.raises(LookError, match="is one of 3 parts, but its name does not tell which"):
+    with pytest.raises(LookError) as refused:
         read_gguf(LIVE, str(first))
+    wording(refused.value.why, tells=("m.gguf", "3 parts"))
 
 
-def test_parts_that_were_mixed_up(tmp_path):
+def test_parts_that_were_mixed_up(tmp_path, wording):
     paths = write_parts(tmp_path)
     paths[2].write_bytes(paths[1].read_bytes())
-    with pytest.raises(LookError, match=r"00003-of-00003\.gguf: is named as part 3, but says that it is part 2"):
+    with pytest.raises(LookError) as refused:
         read_gguf(LIVE, str(paths[0]))
+    wording(refused.value.why, tells=("00003-of-00003.gguf", "part 3", "part 2"))
     write_parts(tmp_path, **{"split.count": 4})
-    with pytest.raises(LookError, match="is one of 4 parts, but its name tells of 3"):
+    with pytest.raises(LookError) as refused:
         read_gguf(LIVE, str(paths[0]))
+    wording(refused.value.why, tells="4 parts")
 
 
-def test_a_tensor_in_two_parts(tmp_path):
+def test_a_tensor_in_two_parts(tmp_path, wording):
     for n in (1, 2):
         (tmp_path / f"m-0000{n}-of-00002.gguf").write_bytes(header(1, 0, info(b"t", (1,))))
-    with pytest.raises(LookError, match="has the tensor 't', as an earlier part does"):
+    with pytest.raises(LookError) as refused:
         read_gguf(LIVE, str(tmp_path / "m-00001-of-00002.gguf"))
+    wording(refused.value.why, tells="'t'")
 
 
 @pytest.mark.parametrize("name", ["m-00000-of-00002.gguf", "m-00003-of-00002.gguf", "m-00001-of-99999.gguf"])
@@ -180,11 +185,12 @@ def test_a_path_that_leads_nowhere(path):
         read_gguf(LIVE, path)
 
 
-def test_the_reason_names_the_file(tmp_path):
+def test_the_reason_names_the_file(tmp_path, wording):
     path = tmp_path / "x.gguf"
     path.write_bytes(b"GGUF" + struct.pack("<IQQ", 3, 2**60, 0))
-    with pytest.raises(LookError, match=r"x\.gguf: speaks of \d+ tensors"):
+    with pytest.raises(LookError) as refused:
         read_gguf(LIVE, str(path))
+    wording(refused.value.why, tells=("x.gguf: ", str(2**60)))
 
 
 def piped(data: bytes, *, keep_open: bool = False) -> Gguf:
@@ -224,9 +230,10 @@ def test_a_pipe_that_stays_open_is_not_waited_for():
     assert piped(header(1, 0, info(b"t", (4,))), keep_open=True).tensors.bytes == 16
 
 
-def test_a_pipe_that_ends_too_soon():
-    with pytest.raises(LookError, match="standard input: is cut short"):
+def test_a_pipe_that_ends_too_soon(wording):
+    with pytest.raises(LookError) as refused:
         piped(encoded_header({"a": "b" * 100_000, "c": 1}, [])[:-8])
+    wording(refused.value.why, tells="standard input")
 
 
 def test_a_pipe_that_claims_a_petabyte():

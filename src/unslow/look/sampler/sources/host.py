@@ -9,7 +9,7 @@ from math import nan
 from unslow.facts.values import MHZ
 from unslow.look.kernel.processes import NUMA_NODES, read_nodes
 from unslow.look.kernel.processors import TICKS_PER_S, parse_cpu_list, parse_running_on, read_own_pid, read_slow_cpus
-from unslow.look.probes.cgroup import parse_allowed_cpus, read_group, read_quota
+from unslow.look.probes.cgroup import parse_allowed_cpus, read_group, read_quotas
 from unslow.look.processes import families
 from unslow.look.sampler.readings import CORE, SELDOM_S, Rate, Reading
 from unslow.look.system import Live, LookError, read_text, try_look
@@ -267,31 +267,26 @@ def parse_process(text: bytes) -> tuple[int, int, int]:
 _QUOTA_LIMIT_BYTES = 2048
 
 
-class Quota:
-    """The share of the quota's periods in which it ran out, since the last look with a new period."""
-
-    def __init__(self, file: Callable[[], bytes]) -> None:
-        self._file = file
-        self._before = parse_periods(file())
-
-    def read(self, _now: float) -> Sequence[float]:
-        """NaN while no period has ended: a process that sleeps has none."""
-        periods, throttled = parse_periods(self._file())
-        passed, held = periods - self._before[0], throttled - self._before[1]
-        if passed <= 0:
-            return (nan,)
-        self._before = periods, throttled
-        return (min(1.0, max(0.0, held / passed)),)
-
-
 def open_quota(live: Live, pids: Collection[int], closing: ExitStack) -> list[Reading]:
     """One reading, of the tightest quota above the runtime; LookError where there is none."""
     group = read_group(live, next(iter(pids), "self"), "cpu")
-    quotas = [quota for folder in group.folders if (quota := read_quota(live, group.version, folder))]
+    quotas = read_quotas(live, group)
     if not quotas:
         raise LookError("no CPU quota is set")
     file = _follow(live, f"{min(quotas)[1]}/cpu.stat", _QUOTA_LIMIT_BYTES, closing)
-    return [Reading("quota", ("cpu_throttled_share",), Quota(file).read, every_s=SELDOM_S)]
+    before = parse_periods(file())
+
+    def read(_now: float) -> Sequence[float]:
+        """The share of periods in which it ran out; NaN while none has ended: a process that sleeps has none."""
+        nonlocal before
+        periods, throttled = parse_periods(file())
+        passed, held = periods - before[0], throttled - before[1]
+        if passed <= 0:
+            return (nan,)
+        before = periods, throttled
+        return (min(1.0, max(0.0, held / passed)),)
+
+    return [Reading("quota", ("cpu_throttled_share",), read, every_s=SELDOM_S)]
 
 
 def parse_periods(text: bytes) -> tuple[int, int]:
@@ -305,27 +300,20 @@ MOST_NODES = 64
 SLOW_SHARE = "own_slow_core_share"
 
 
-class Threads:
-    """The running threads of some processes, and what share of them each group of processors has."""
-
-    def __init__(self, live: Live, pids: Sequence[int], groups: Sequence[frozenset[int]]) -> None:
-        self._live, self._pids, self._groups = live, pids, groups
-
-    def read(self, _now: float) -> Sequence[float]:
-        folders = [f"/proc/{pid}/task" for pid in self._pids]
-        paths = [f"{folder}/{name}/stat" for folder in folders for name in try_look([], self._live.list_dir, folder)]
-        texts = (try_look("", read_text, self._live, path) for path in paths[:MOST_THREADS])
-        cpus = [cpu for text in texts if (cpu := parse_running_on(text)) is not None]
-        return [sum(cpu in group for cpu in cpus) / len(cpus) if cpus else nan for group in self._groups]
-
-
 def open_threads(live: Live, pids: Collection[int], _closing: ExitStack) -> list[Reading]:
-    """One reading; LookError where all processors are alike, or no process is known."""
+    """The share of the running threads that each group of processors has; LookError where there are no such groups."""
     groups = _groups(live) if pids else {}
     if not groups:
         raise LookError("all cores are of one kind, on one memory node" if pids else "no process of a runtime is known")
-    threads = Threads(live, families(live, pids), list(groups.values()))
-    return [Reading("threads", tuple(groups), threads.read, every_s=SELDOM_S)]
+    folders = [f"/proc/{pid}/task" for pid in families(live, pids)]
+
+    def read(_now: float) -> Sequence[float]:
+        paths = [f"{folder}/{name}/stat" for folder in folders for name in try_look([], live.list_dir, folder)]
+        texts = (try_look("", read_text, live, path) for path in paths[:MOST_THREADS])
+        cpus = [cpu for text in texts if (cpu := parse_running_on(text)) is not None]
+        return [sum(cpu in group for cpu in cpus) / len(cpus) if cpus else nan for group in groups.values()]
+
+    return [Reading("threads", tuple(groups), read, every_s=SELDOM_S)]
 
 
 def _groups(live: Live) -> dict[str, frozenset[int]]:
