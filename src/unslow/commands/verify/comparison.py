@@ -194,10 +194,10 @@ LARGEST_BYTES = 16 * 1024**2  # A report has some kilobytes; one with every answ
 _HINT = "give a file that `unslow verify --json > FILE` wrote"
 
 
-def read_verified(path: str, system: System | None = None) -> VerifyReport:
+def read_verified(path: str) -> VerifyReport:
     """The report in a file; UserError where it holds none."""
     try:
-        data = (system or LiveSystem()).read_bytes(path, LARGEST_BYTES)
+        data = LiveSystem().read_bytes(path, LARGEST_BYTES)
         report = msgspec.json.decode(data, type=VerifyReport)
     except LookError as error:
         raise UserError(f"{path}: {error.why}", _HINT) from error

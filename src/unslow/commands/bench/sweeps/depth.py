@@ -160,7 +160,6 @@ def _means(samples: Iterable[dict[str, float]]) -> dict[str, float]:
 
 
 AXIS = "depth"
-HELP = "deeper and deeper into the context: the honest price of a longer cache, or a cliff"
 OWN_SERVER = False
 
 FEWEST_TOKENS = 32

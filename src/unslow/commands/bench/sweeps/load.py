@@ -18,7 +18,6 @@ from unslow.think.stats.load_times import Start, judge_load
 from unslow.think.stats.repeats import spread_of
 
 AXIS = "load"
-HELP = "a cold start against warm ones: is it the disk that loading waits for (own servers)"
 OWN_SERVER = True
 
 WARM_STARTS = 2
