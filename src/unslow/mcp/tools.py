@@ -25,7 +25,6 @@ from unslow.commands.models.stored import is_address, model_of_address
 from unslow.commands.plan.subjects import hosts_named, is_target
 from unslow.commands.undo import UndoRequest
 from unslow.facts.errors import UserError
-from unslow.facts.stored_model import Inventory
 from unslow.look.system.http import is_loopback
 from unslow.look.system.live import LiveSystem
 from unslow.show.explain import page_markdown
@@ -262,7 +261,7 @@ def reading_tools(allowed: Allowed) -> list[Tool]:
         ("choose", "Which hardware to buy?", choose.ChooseRequest, choose.answer),
         ("explain", "What is a cause of slowness?", Explain, _explain),
         ("check", "Is a claim possible?", Check, lambda asked: unslow.check(asked.claim, several=asked.several)),
-        ("models", "Which models are here?", Models, _models),
+        ("models", "Which models are here?", Models, lambda a, progress: unslow.models(a.where, progress=progress)),
     )
     return [tool_of(*one, _pages_text if one[2] is Explain else unslow.to_text, check) for one in known]
 
@@ -289,10 +288,6 @@ def _explain(asked: Explain) -> Pages:
     if asked.cause is not None:
         return Pages(pages=(unslow.explain(asked.cause),))
     return Pages(pages=tuple(msgspec.structs.replace(page, text="", needs=()) for page in unslow.causes()))
-
-
-def _models(asked: Models, progress: Progress) -> Inventory:
-    return unslow.models(asked.where, progress=progress)
 
 
 def _pages_text(answer: Pages) -> str:

@@ -245,11 +245,8 @@ def joined(seen: Sequence[Subject], heard: Sequence[Subject]) -> tuple[Subject, 
 def _is_same(seen: Subject, heard: Subject) -> bool:
     boxed = isinstance(seen.runtime.container, Known) and isinstance(seen.runtime.busy_slots, Unknown)
     named = seen.runtime.name.value_or("a") == heard.runtime.name.value_or("b")
-    return boxed and named and _file(seen) == _file(heard) != ""
-
-
-def _file(subject: Subject) -> str:
-    return subject.model.path.value_or("").rpartition("/")[2]
+    files = [subject.model.path.value_or("").rpartition("/")[2] for subject in (seen, heard)]
+    return boxed and named and files[0] == files[1] != ""
 
 
 _FIRST = 1  # The process that started all others, which says nothing of which is meant
