@@ -86,25 +86,6 @@ class Tool(NamedTuple):
         return self.request.from_flags({**{k: v for k, v in arguments.items() if k != MORE}, **more})
 
 
-def tool_of(
-    name: str,
-    title: str,
-    request: type[Request],
-    answer: Callable[..., Any],
-    text: Callable[[Any], str],
-    check: Callable[[Request], None],
-) -> Tool:
-    """A command that changes nothing, as a tool; `check` raises where it may not be asked so."""
-    takes_progress = "progress" in inspect.signature(answer).parameters
-
-    def answered(asked: Request, progress: Progress) -> Answer:
-        check(asked)
-        report = answer(asked, progress) if takes_progress else answer(asked)
-        return Answer(report, text(report))
-
-    return Tool(name, title, request, answered)
-
-
 _TARGETS, _MODELS = ("target",), ("model", "draft")
 
 
@@ -246,10 +227,19 @@ class Models(Request, frozen=True, kw_only=True):
 def reading_tools(allowed: Allowed) -> list[Tool]:
     """Every tool that only reads."""
 
-    def check(asked: Request) -> None:
-        check_hosts(asked, allowed.hosts)
-        if isinstance(asked, Diagnose) and asked.measure and not allowed.measure:
-            raise UserError("the user allows no measuring", "ask with measure=false; or the user leaves out --passive")
+    def tool_of(name: str, title: str, request: type[Request], answer: Callable[..., Any]) -> Tool:
+        takes_progress = "progress" in inspect.signature(answer).parameters
+        text: Callable[[Any], str] = _pages_text if request is Explain else unslow.to_text
+
+        def answered(asked: Request, progress: Progress) -> Answer:
+            check_hosts(asked, allowed.hosts)
+            if isinstance(asked, Diagnose) and asked.measure and not allowed.measure:
+                hint = "ask with measure=false; or the user leaves out --passive"
+                raise UserError("the user allows no measuring", hint)
+            report = answer(asked, progress) if takes_progress else answer(asked)
+            return Answer(report, text(report))
+
+        return Tool(name, title, request, answered)
 
     known: tuple[tuple[str, str, type[Request], Callable[..., Any]], ...] = (
         ("diagnose", "Why is inference slow here?", Diagnose, _diagnose),
@@ -263,7 +253,7 @@ def reading_tools(allowed: Allowed) -> list[Tool]:
         ("check", "Is a claim possible?", Check, lambda asked: unslow.check(asked.claim, several=asked.several)),
         ("models", "Which models are here?", Models, lambda a, progress: unslow.models(a.where, progress=progress)),
     )
-    return [tool_of(*one, _pages_text if one[2] is Explain else unslow.to_text, check) for one in known]
+    return [tool_of(*one) for one in known]
 
 
 def _diagnose(asked: Diagnose, progress: Progress) -> Report:
