@@ -82,7 +82,14 @@ def _of_runtime(changes: Sequence[Change], case: Case, at_hand: AtHand, system: 
 
 def _at_home(case: Case, name: str) -> Case:
     """The case with what its lines are written for: the runtime's system, all layers, and the runtime's own names."""
-    runtime, model = _named(case.runtime, name), case.model
+    runtime, model = case.runtime, case.model
+    if name and not isinstance(runtime.name, Known):
+        typed = re.findall(r"[^\s._-]+", name.lower())  # llama.cpp, llama_cpp, LM Studio, lm-studio
+        looker = looker_named("_".join(typed))
+        if looker is None:
+            raise UserError(f"no runtime is named {name}", f"known are {', '.join(names())}")
+        here = first_known(runtime.system, _HERE)  # what does not run yet is started here
+        runtime = msgspec.structs.replace(runtime, name=reported(looker.NAME, "given"), system=here)
     system, layers = first_known(runtime.system, case.machine.system.name), runtime.layers
     if isinstance(model.layers, Known) and not isinstance(layers, Known):
         layers = estimated(model.layers.value + 1, f"{model.layers.source}, and the output")
@@ -92,17 +99,6 @@ def _at_home(case: Case, name: str) -> Case:
         model = msgspec.structs.replace(model, name=NOT_LOOKED)
     runtime = msgspec.structs.replace(runtime, system=system, layers=layers)
     return Case(machine=case.machine, runtime=runtime, model=model)
-
-
-def _named(runtime: Runtime, name: str) -> Runtime:
-    if isinstance(runtime.name, Known) or not name:
-        return runtime
-    typed = re.findall(r"[^\s._-]+", name.lower())  # llama.cpp, llama_cpp, LM Studio, lm-studio
-    looker = looker_named("_".join(typed))
-    if looker is None:
-        raise UserError(f"no runtime is named {name}", f"known are {', '.join(names())}")
-    system = first_known(runtime.system, _HERE)  # what does not run yet is started here
-    return msgspec.structs.replace(runtime, name=reported(looker.NAME, "given"), system=system)
 
 
 def _unit(runtime: Runtime, system: System | None) -> Unit:

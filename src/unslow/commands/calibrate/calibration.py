@@ -3,6 +3,7 @@
 import math
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -18,7 +19,7 @@ from unslow.facts.machine import Cpu, Machine
 from unslow.facts.merge import computing_gpus, overlaid
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Snapshot
-from unslow.facts.values import GB, MB, NOT_LOOKED, Unknown, reported
+from unslow.facts.values import GB, MB, Unknown, reported
 from unslow.look.bench.ram_bandwidth import read_ram_bandwidth
 from unslow.look.calibration import (
     CalibrationStore,
@@ -265,18 +266,13 @@ def _kept(one: Stored, machine: Machine, now: str) -> Kept:
         return Kept(path=one.path, problem=one.problem)
     if not same_machine(one.calibration.machine, mark_of(machine)):
         return Kept(path=one.path, calibration=one.calibration, stale=("it was measured on another machine",))
-    stale = stale_because(one.calibration, machine, _runtime(one.calibration), now)
+    # The engine as it is now; a server that is not asked is taken to be what it was
+    runtime = Runtime()
+    if one.calibration.engine == ENGINE:
+        with suppress(UserError):  # no longer installed
+            runtime = Runtime(version=reported(engine_version(), "installed package"))
+    stale = stale_because(one.calibration, machine, runtime, now)
     return Kept(path=one.path, calibration=one.calibration, stale=tuple(stale))
-
-
-def _runtime(calibration: Calibration) -> Runtime:
-    """The engine as it is now; a server that is not asked is taken to be what it was."""
-    if calibration.engine != ENGINE:
-        return Runtime()
-    try:
-        return Runtime(version=reported(engine_version(), "installed package"))
-    except UserError:  # no longer installed
-        return Runtime(version=NOT_LOOKED)
 
 
 def forget_calibrations(system: System, word: str, store: CalibrationStore | None = None) -> list[str]:
