@@ -95,9 +95,11 @@ def check_in_force(journals: Journals, process: str) -> None:
     """UserError where a file was changed for this very process: it still runs with what was there before."""
     for journal in reversed(journals.all()) if process else ():
         if journal.process == process and journal.files and journal.state in ("written", "done"):
+            shell = " && ".join(line for line in journal.then if parse_line(line).place is Place.SHELL)
+            restart = shell or ", ".join(parse_line(line).text for line in journal.then) or "start it again"
             raise UserError(
                 f"change {journal.id} ({journal.what}) is not in force yet: the server was not started again since",
-                f"{_restart(journal)}; or take it back: {undo_line(journals, journal.id)}",
+                f"{restart}; or take it back: {undo_line(journals, journal.id)}",
             )
 
 
@@ -105,11 +107,6 @@ def undo_line(journals: Journals, change: str) -> str:
     """What takes a change back, to type."""
     where = [] if journals.folder == default_folder() else ["--journal", str(journals.folder)]
     return shlex.join(["unslow", "undo", change, *where])
-
-
-def _restart(journal: Journal) -> str:
-    shell = [line for line in journal.then if parse_line(line).place is Place.SHELL]
-    return " && ".join(shell) or ", ".join(parse_line(line).text for line in journal.then) or "start it again"
 
 
 def hosts_of(request: "UndoRequest") -> tuple[str, ...]:

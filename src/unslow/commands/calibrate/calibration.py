@@ -15,7 +15,7 @@ from unslow.commands.calibrate import CalibrateRequest
 from unslow.commands.diagnose.look import look_and_measure
 from unslow.facts.calibration import Calibration, Point, Rates, Scale
 from unslow.facts.errors import UserError
-from unslow.facts.machine import Cpu, Machine
+from unslow.facts.machine import Machine
 from unslow.facts.merge import computing_gpus, overlaid
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Snapshot
@@ -64,7 +64,11 @@ def calibrate_embedded(
     progress.step("looking at the machine", 0.0)
     machine, _ = read_machine(system)
     _check_idle(machine, request, progress)
-    threads = request.threads or _threads(machine.cpu)
+    # One for each physical core that may be used, as llama.cpp does it
+    cpu = machine.cpu
+    cores = cpu.physical_cores.value_or(cpu.logical_cpus.value_or(1))
+    allowed = min(cpu.allowed_cpus.value_or(cores), math.ceil(cpu.quota_cpus.value_or(cores)))
+    threads = request.threads or max(1, min(cores, allowed))
     speed = read_ram_bandwidth(system).read_bytes_per_s.value_or(0.0)
     guests = guests or cpu_guests(system, progress.step)
     _check_memory(machine, guests)
@@ -154,13 +158,6 @@ def _check_memory(machine: Machine, guests: Sequence[ModelToMeasure]) -> None:
     if min(limits) < wanted:
         hint = "close other programs first"
         raise UserError(f"measuring needs {wanted / GB:.1f} GB of memory, and {min(limits) / GB:.1f} GB are free", hint)
-
-
-def _threads(cpu: Cpu) -> int:
-    """One for each physical core that may be used, as llama.cpp does it."""
-    cores = cpu.physical_cores.value_or(cpu.logical_cpus.value_or(1))
-    allowed = min(cpu.allowed_cpus.value_or(cores), math.ceil(cpu.quota_cpus.value_or(cores)))
-    return max(1, min(cores, allowed))
 
 
 def _cache_bytes(system: System) -> int:
