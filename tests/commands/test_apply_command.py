@@ -111,10 +111,10 @@ def test_a_plan_of_which_a_part_can_not_be_had_is_not_applied_in_part(tmp_path, 
     assert not (tmp_path / "j").exists()
 
 
-def test_a_plan_for_another_runtime_is_not_applied(ollama_plan, tmp_path, capsys):
+def test_a_plan_for_another_runtime_is_not_applied(ollama_plan, tmp_path, capsys, wording):
     with serve("lm_studio") as url:
         assert run("apply", ollama_plan, "--target", url, "--yes", "--journal", tmp_path / "j") == 2
-    assert "which the plan is for" in capsys.readouterr().err
+    wording(capsys.readouterr().err, tells="ollama")
     assert run("apply", ollama_plan, "--target", "no server") == 2
 
 

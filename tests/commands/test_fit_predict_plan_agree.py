@@ -78,7 +78,7 @@ def test_what_runs_with_other_settings_alone_fits_partly_and_says_with_which(wor
     predicted = unslow.predict("Llama-3.1-Nemotron-70B", context=65_280, **place)
     assert predicted.decode
     assert (predicted.settings["kv_type"], predicted.settings["ubatch"]) == ("q8_0", 256)
-    assert any("as asked it does not fit" in note for note in predicted.notes)
+    wording(predicted.notes, tells="q8_0")
 
 
 @pytest.mark.real

@@ -46,7 +46,7 @@ def test_from_a_snapshot_the_facts_alone_decide():
     assert lines[-1] == "sudo systemctl daemon-reload && sudo systemctl restart llama"
 
 
-def test_a_live_program_is_asked_and_its_service_found():
+def test_a_live_program_is_asked_and_its_service_found(wording):
     spelled = commands_for(
         [Knob.THREADS.to(4), Knob.LOAD_MODE.to("none"), Knob.SPLIT_MODE.to("tensor")],
         Case(runtime=RUNNING, model=MODEL),
@@ -54,17 +54,17 @@ def test_a_live_program_is_asked_and_its_service_found():
     )
     assert spelled.lines[-1] == "sudo systemctl daemon-reload && sudo systemctl restart llama"
     assert spelled.argv == (*COMMAND, "-t", "4")
-    assert {change.knob: why for change, why in spelled.left_out} == {
-        Knob.SPLIT_MODE: "the llama-server at hand has no -sm tensor",
-        Knob.LOAD_MODE: "the llama-server at hand has no --no-mmap",
-    }
+    whys = {change.knob: why for change, why in spelled.left_out}
+    assert set(whys) == {Knob.SPLIT_MODE, Knob.LOAD_MODE}
+    wording(whys[Knob.SPLIT_MODE], tells="-sm tensor")
+    wording(whys[Knob.LOAD_MODE], tells="--no-mmap")
 
 
-def test_a_file_that_is_gone_is_not_named():
+def test_a_file_that_is_gone_is_not_named(wording):
     change = Knob.MODEL_FILE.to("/m/b.gguf")
-    assert commands_for([change], Case(runtime=RUNNING, model=MODEL), system=system()).left_out == (
-        (change, "/m/b.gguf can't be read here"),
-    )
+    ((gone, why),) = commands_for([change], Case(runtime=RUNNING, model=MODEL), system=system()).left_out
+    assert gone == change
+    wording(why, tells="/m/b.gguf")
     there = commands_for([change], Case(runtime=RUNNING, model=MODEL), system=system(**{"/m/b.gguf": b"GGUF"}))
     assert there.argv == ("/usr/bin/llama-server", "-m", "/m/b.gguf")
     assert commands_for([change], Case(runtime=LLAMA, model=MODEL)).argv == ("/usr/bin/llama-server", "-m", "/m/b.gguf")
@@ -85,11 +85,13 @@ def test_where_nothing_runs_the_runtime_is_named(name, start):
     assert commands_for([Knob.PARALLEL.to(2)], Case(model=MODEL), name=name).lines[0].startswith(start)
 
 
-def test_a_program_that_the_user_names_is_asked_too():
+def test_a_program_that_the_user_names_is_asked_too(wording):
     changes = [Knob.THREADS.to(2), Knob.CONTEXT_LENGTH.to(4096)]
     spelled = commands_for(changes, Case(model=MODEL), system=system(), program="/opt/llama-server", name="llama_cpp")
     assert spelled.argv == ("/opt/llama-server", "-m", "/m/a.gguf", "-t", "2")
-    assert spelled.left_out == ((changes[1], "the llama-server at hand has no -c"),)
+    ((left, why),) = spelled.left_out
+    assert left == changes[1]
+    wording(why, tells="-c")
 
 
 def test_code_for_transformers_and_fragments_for_what_spells_no_whole():

@@ -107,13 +107,6 @@ class Planned(NamedTuple):
     process: str = ""
 
 
-class Foreign(NamedTuple):
-    """What somebody else has changed since: a file by its number, or a model."""
-
-    name: str
-    number: int | None = None
-
-
 class Changes:
     """Makes changes, one at a time; whoever calls holds the lock of the journals."""
 
@@ -282,13 +275,18 @@ class Changes:
             return f"{name} was stopped in the middle and can't be mended yet: {_words(error)[0]}"
         return f"{name} was stopped in the middle: took it back, all is as before"
 
-    def foreign(self, journal: Journal) -> list[Foreign]:
-        """What of a change is no longer as it was left; LookError where a server does not say."""
-        changed = [Foreign(s.path, n) for n, s in enumerate(journal.files) if file_state(s) == "else"]
+    def foreign(self, journal: Journal) -> list[tuple[str, int | None]]:
+        """What of a change is no longer as it was left: files with their numbers, and models.
+
+        LookError where a server does not say.
+        """
+        changed: list[tuple[str, int | None]] = [
+            (step.path, number) for number, step in enumerate(journal.files) if file_state(step) == "else"
+        ]
         for model in journal.models:
             there = self._ollama.digests(model.url).get(full_name(model.name), "")
             if there and there != model.digest:
-                changed.append(Foreign(model.name))
+                changed.append((model.name, None))
         return changed
 
     def undo(self, journal: Journal, *, force: bool = False) -> Journal:
@@ -304,7 +302,7 @@ class Changes:
     def _check_foreign(self, journal: Journal, *, force: bool) -> None:
         changed = self.foreign(journal)
         if changed and not force:
-            names = ", ".join(foreign.name for foreign in changed)
+            names = ", ".join(name for name, _ in changed)
             raise UserError(
                 f"{names} was changed by somebody else since, so it is left as it is",
                 "take back later changes of it first (unslow undo --list), or --force, which keeps a copy of it",

@@ -15,8 +15,8 @@ from unslow.facts.snapshot import Case
 from unslow.facts.stored_json import dump_stored
 from unslow.facts.values import Fact, failed, not_found
 from unslow.look.bench.llama_bench import parse_llama_bench
-from unslow.look.history import Filters, History, default_history
-from unslow.look.system import LookError, System
+from unslow.look.history import History, default_history
+from unslow.look.system import LookError
 from unslow.look.system.live import LiveSystem
 from unslow.show.bench import render_llama_bench
 from unslow.think.speed.calibration import mark_of
@@ -30,10 +30,10 @@ SHOWN = 50
 _FILE_HINT = "give a file that `unslow bench -o FILE` or `llama-bench -o json` wrote"
 
 
-def listed(filters: Filters | None = None, limit: int = SHOWN, history: History | None = None) -> HistoryReport:
-    """The newest benchmarks that pass."""
+def listed(history: History | None = None) -> HistoryReport:
+    """The newest benchmarks."""
     history = history or default_history()
-    return _report(history, history.all(limit, filters))
+    return _report(history, history.all(SHOWN))
 
 
 def _report(
@@ -42,10 +42,10 @@ def _report(
     return HistoryReport(what=what, path=str(history.path), total=history.count(), benchmarks=tuple(entries))
 
 
-def import_file(path: str, history: History | None = None, system: System | None = None) -> HistoryReport:
+def import_file(path: str, history: History | None = None) -> HistoryReport:
     """Keep every benchmark of a file; one that is there already stays one."""
     history = history or default_history()
-    benches = read_benches(path, system)
+    benches = read_benches(path)
     for bench in benches:
         history.keep(bench)
     kept = [history.entry(bench.id) for bench in benches]
@@ -58,10 +58,10 @@ def forget(word: str, history: History | None = None) -> HistoryReport:
     return _report(history, history.forget(word), "forgotten")
 
 
-def read_benches(path: str, system: System | None = None) -> tuple[Bench, ...]:
+def read_benches(path: str) -> tuple[Bench, ...]:
     """The benchmarks of a file: our own, or one for each setup of llama-bench's; UserError where it is neither."""
     try:
-        data = (system or LiveSystem()).read_bytes(path, LARGEST_BENCH_BYTES)
+        data = LiveSystem().read_bytes(path, LARGEST_BENCH_BYTES)
     except LookError as error:
         raise UserError(f"{path}: {error.why}", _FILE_HINT) from error
     if data.lstrip()[:1] == b"{" and SCHEMA.rpartition("/")[0].encode() in data[:4096]:
@@ -69,7 +69,7 @@ def read_benches(path: str, system: System | None = None) -> tuple[Bench, ...]:
     return benches_of(parse_llama_bench(data.decode("utf-8", "replace"), path), __version__)
 
 
-def compare_with(bench: Bench, word: str, history: History | None = None, system: System | None = None) -> Compared:
+def compare_with(bench: Bench, word: str, history: History | None = None) -> Compared:
     """Hold it against an earlier one: LAST, an id, a label or a file."""
     history = history or default_history()
     try:
@@ -79,27 +79,30 @@ def compare_with(bench: Bench, word: str, history: History | None = None, system
             raise
         settings = bench.settings.items()
         before = max(
-            read_benches(word, system),
-            key=lambda other: (other.model == bench.model, len(settings & other.settings.items())),
+            read_benches(word), key=lambda other: (other.model == bench.model, len(settings & other.settings.items()))
         )
     return compared_to(bench, figured(before), history)
 
 
-def check_meant(word: str, history: History | None = None, system: System | None = None) -> None:
+def check_meant(word: str) -> None:
     """UserError where no benchmark can be meant: better told before it is measured. LAST is not known before."""
     if word.strip().casefold().startswith("last"):
         return
     try:
-        (history or default_history()).find(word)
+        default_history().find(word)
     except UserError:
         if not _is_file(word):
             raise
-        read_benches(word, system)
+        read_benches(word)
 
 
 def compared_to(bench: Bench, before: Bench, history: History) -> Compared:
     """Hold it against that one; what runs differ by is learned from the history."""
-    comparison = compare_benches(before, bench, _others(before, bench, history))
+    try:  # runs of the same setups tell by how much they differ by chance
+        others = {other.id: other for one in (before, bench) for other in history.same_setup(one)}
+    except UserError:  # a history that can't be read
+        others = {}
+    comparison = compare_benches(before, bench, [figured(other) for other in others.values()])
     changes = changes_between(before, bench)
     return Compared(before=before, comparison=comparison, changes=changes, suspect=suspect(comparison, changes))
 
@@ -109,15 +112,6 @@ def _is_file(word: str) -> bool:
         return Path(word).exists()
     except (OSError, ValueError):  # a name that no file can have
         return False
-
-
-def _others(before: Bench, after: Bench, history: History) -> list[Bench]:
-    """Runs of the same setups, which tell by how much they differ by chance; none where the history can't be read."""
-    try:
-        found = {bench.id: bench for one in (before, after) for bench in history.same_setup(one)}
-    except UserError:
-        return []
-    return [figured(bench) for bench in found.values()]
 
 
 def figured(bench: Bench) -> Bench:

@@ -3,6 +3,7 @@
 import re
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 
 import msgspec
 
@@ -44,8 +45,15 @@ def commands_for(
     case = _at_home(case, name)
     host = Host(system_of(case), makers_of(case), container_of(case), unit_of(case))
     of_machine = {change.knob: lines for change in changes if (lines := spell_machine(change, host))}
-    kept, gone = _there([change for change in changes if change.knob not in of_machine], system)
-    written = _of_runtime(kept, case, AtHand(case.model, program=program, anew=anew), system)
+    of_runtime = [change for change in changes if change.knob not in of_machine]
+    gone = [
+        (change, f"{change.value} can't be read here")
+        for change in of_runtime
+        if change.knob is Knob.MODEL_FILE and system is not None and not _can_be_read(str(change.value), system)
+    ]
+    missing = [change for change, _ in gone]
+    there = [change for change in of_runtime if change not in missing]
+    written = _of_runtime(there, case, AtHand(case.model, program=program, anew=anew), system)
     lines = [line for spelled in of_machine.values() for line in spelled]
     return msgspec.structs.replace(
         written,
@@ -74,7 +82,14 @@ def _of_runtime(changes: Sequence[Change], case: Case, at_hand: AtHand, system: 
 
 def _at_home(case: Case, name: str) -> Case:
     """The case with what its lines are written for: the runtime's system, all layers, and the runtime's own names."""
-    runtime, model = _named(case.runtime, name), case.model
+    runtime, model = case.runtime, case.model
+    if name and not isinstance(runtime.name, Known):
+        typed = re.findall(r"[^\s._-]+", name.lower())  # llama.cpp, llama_cpp, LM Studio, lm-studio
+        looker = looker_named("_".join(typed))
+        if looker is None:
+            raise UserError(f"no runtime is named {name}", f"known are {', '.join(names())}")
+        here = first_known(runtime.system, _HERE)  # what does not run yet is started here
+        runtime = msgspec.structs.replace(runtime, name=reported(looker.NAME, "given"), system=here)
     system, layers = first_known(runtime.system, case.machine.system.name), runtime.layers
     if isinstance(model.layers, Known) and not isinstance(layers, Known):
         layers = estimated(model.layers.value + 1, f"{model.layers.source}, and the output")
@@ -84,17 +99,6 @@ def _at_home(case: Case, name: str) -> Case:
         model = msgspec.structs.replace(model, name=NOT_LOOKED)
     runtime = msgspec.structs.replace(runtime, system=system, layers=layers)
     return Case(machine=case.machine, runtime=runtime, model=model)
-
-
-def _named(runtime: Runtime, name: str) -> Runtime:
-    if isinstance(runtime.name, Known) or not name:
-        return runtime
-    typed = re.findall(r"[^\s._-]+", name.lower())  # llama.cpp, llama_cpp, LM Studio, lm-studio
-    looker = looker_named("_".join(typed))
-    if looker is None:
-        raise UserError(f"no runtime is named {name}", f"known are {', '.join(names())}")
-    system = first_known(runtime.system, _HERE)  # what does not run yet is started here
-    return msgspec.structs.replace(runtime, name=reported(looker.NAME, "given"), system=system)
 
 
 def _unit(runtime: Runtime, system: System | None) -> Unit:
@@ -117,26 +121,11 @@ def _options(looker: Looker, runtime: Runtime, system: System | None, program: s
     return dict(read_own(system, runtime) if runs else read_named(system, program) if program else {})
 
 
-def _there(changes: Sequence[Change], system: System | None) -> tuple[list[Change], tuple[tuple[Change, str], ...]]:
-    """Changes that name no file that is gone, and those that do."""
-    gone = [
-        (change, f"{change.value} can't be read here")
-        for change in changes
-        if change.knob is Knob.MODEL_FILE and system is not None and not _can_be_read(str(change.value), system)
-    ]
-    missing = [change for change, _ in gone]
-    return [change for change in changes if change not in missing], tuple(gone)
-
-
 def _can_be_read(path: str, system: System) -> bool:
     """Whether a path leads to a file or a folder; a name that is no path is for the runtime to know."""
     if not is_absolute_path(path):
         return True
-    try:
-        return bool(system.read_head(path, _HEAD_BYTES))
-    except LookError:
-        pass
-    try:
-        return bool(system.list_dir(path))
-    except LookError:
-        return False
+    for read in (lambda: system.read_head(path, _HEAD_BYTES), lambda: system.list_dir(path)):
+        with suppress(LookError):
+            return bool(read())
+    return False

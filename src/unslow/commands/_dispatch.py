@@ -86,11 +86,7 @@ def command_parser(name: str) -> argparse.ArgumentParser:
     from unslow.commands._parser import parser_of  # only for the command that runs
 
     module = importlib.import_module(f"unslow.commands.{name}")
-    return parser_of(name, module.__doc__ or "", _request_of(module.run))
-
-
-def _request_of(run: Callable[..., int]) -> Any:
-    return run.__annotations__["request"]
+    return parser_of(name, module.__doc__ or "", module.run.__annotations__["request"])
 
 
 def with_command(words: list[str]) -> list[str]:
@@ -144,7 +140,7 @@ def parse_words(words: list[str]) -> tuple[Callable[[Any], int], Any]:
     name, *rest = with_command(words)
     flags = vars(command_parser(name).parse_args(rest))
     run = importlib.import_module(f"unslow.commands.{name}").run
-    return run, _request_of(run).from_flags(flags)
+    return run, run.__annotations__["request"].from_flags(flags)
 
 
 def _complain(text: str) -> None:

@@ -344,7 +344,14 @@ def _with_gpus(hardware: Hardware, devices: Sequence[Device], rooms: Sequence[Ro
 
 def _this_machine(system: System, asked: HardwareRequest, *, wants_gpu: bool, unlike: bool) -> Hardware | Unknown:
     machine = overlaid(read_machine(system)[0], Machine(memory=read_ram_bandwidth(system)))
-    processors = _own_processors(machine, asked.ram_bandwidth)
+    cpu, seen = machine.cpu, machine.memory
+    processors = Processors(  # the cores that may be used, and what they read, unless the user says how fast that is
+        cores=usual_threads(cpu),
+        bytes_per_s=asked.ram_bandwidth or seen.read_bytes_per_s.value_or(0.0) or USUAL_PROCESSORS.bytes_per_s,
+        one_core_bytes_per_s=0.0 if asked.ram_bandwidth else seen.read_one_core_bytes_per_s.value_or(0.0),
+        core_flops_per_s=core_flops_of(cpu),
+        logical=cpu.allowed_cpus.value_or(cpu.logical_cpus.value_or(0)),
+    )
     memory = memory_of_machine(machine, asked.ram_bytes)
     gpus = computing_gpus(machine.gpus.value_or(()))
     slowest_link = min((_link_of(gpu) for gpu in gpus), default=link_bytes_per_s(*_USUAL_SLOT))
@@ -363,19 +370,6 @@ def _this_machine(system: System, asked: HardwareRequest, *, wants_gpu: bool, un
         kind="cpu", units=int(chip.threads),
     )  # fmt: skip
     return hardware._replace(rooms=(), devices=(processor,), notes=notes)
-
-
-def _own_processors(machine: Machine, ram_bandwidth: float | None) -> Processors:
-    """The cores that may be used, and what they read: as measured here, unless the user says how fast that is."""
-    cpu, memory = machine.cpu, machine.memory
-    measured = memory.read_bytes_per_s.value_or(0.0) or USUAL_PROCESSORS.bytes_per_s
-    return Processors(
-        cores=usual_threads(cpu),
-        bytes_per_s=ram_bandwidth or measured,
-        one_core_bytes_per_s=0.0 if ram_bandwidth else memory.read_one_core_bytes_per_s.value_or(0.0),
-        core_flops_per_s=core_flops_of(cpu),
-        logical=cpu.allowed_cpus.value_or(cpu.logical_cpus.value_or(0)),
-    )
 
 
 def _own_gpus(gpus: tuple[Gpu, ...], asked: HardwareRequest, hardware: Hardware, *, unlike: bool) -> Hardware | Unknown:

@@ -50,20 +50,16 @@ def write(text: str) -> None:
     if sys.stdout is None:
         raise UserError("there is no standard output to write to", "redirect it to a file")
     try:
-        _write(text + "\n")
+        try:
+            sys.stdout.write(text + "\n")
+        except UnicodeEncodeError:  # a terminal or pipe without UTF-8
+            sys.stdout.write(text.translate(_ASCII).encode("ascii", "replace").decode() + "\n")
         sys.stdout.flush()
     except BrokenPipeError:
         raise
     except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter tries again at its end
         raise UserError(f"standard output: {error.strerror}", "is the disk full?") from error
-
-
-def _write(text: str) -> None:
-    try:
-        sys.stdout.write(text)
-    except UnicodeEncodeError:  # a terminal or pipe without UTF-8
-        sys.stdout.write(text.translate(_ASCII).encode("ascii", "replace").decode())
 
 
 def write_file(data: bytes, path: str) -> None:

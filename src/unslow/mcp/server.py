@@ -88,11 +88,6 @@ async def run_tool(
         return _wrong(f"this is a bug in unslow: {type(bug).__name__}: {bug}", "the server's log has the traceback")
     finally:
         told.leave()
-    return right(answer)
-
-
-def right(answer: Answer) -> CallToolResult:
-    """An answer, for a reader and for a program."""
     return CallToolResult(content=[TextContent(text=answer.text)], structured_content=answer.fields())
 
 

@@ -25,7 +25,6 @@ from unslow.commands.models.stored import is_address, model_of_address
 from unslow.commands.plan.subjects import hosts_named, is_target
 from unslow.commands.undo import UndoRequest
 from unslow.facts.errors import UserError
-from unslow.facts.stored_model import Inventory
 from unslow.look.system.http import is_loopback
 from unslow.look.system.live import LiveSystem
 from unslow.show.explain import page_markdown
@@ -85,25 +84,6 @@ class Tool(NamedTuple):
         if not isinstance(more, Mapping):
             raise UserError(f"{MORE} must be an object", "with the arguments that are seldom needed, by name")
         return self.request.from_flags({**{k: v for k, v in arguments.items() if k != MORE}, **more})
-
-
-def tool_of(
-    name: str,
-    title: str,
-    request: type[Request],
-    answer: Callable[..., Any],
-    text: Callable[[Any], str],
-    check: Callable[[Request], None],
-) -> Tool:
-    """A command that changes nothing, as a tool; `check` raises where it may not be asked so."""
-    takes_progress = "progress" in inspect.signature(answer).parameters
-
-    def answered(asked: Request, progress: Progress) -> Answer:
-        check(asked)
-        report = answer(asked, progress) if takes_progress else answer(asked)
-        return Answer(report, text(report))
-
-    return Tool(name, title, request, answered)
 
 
 _TARGETS, _MODELS = ("target",), ("model", "draft")
@@ -247,10 +227,19 @@ class Models(Request, frozen=True, kw_only=True):
 def reading_tools(allowed: Allowed) -> list[Tool]:
     """Every tool that only reads."""
 
-    def check(asked: Request) -> None:
-        check_hosts(asked, allowed.hosts)
-        if isinstance(asked, Diagnose) and asked.measure and not allowed.measure:
-            raise UserError("the user allows no measuring", "ask with measure=false; or the user leaves out --passive")
+    def tool_of(name: str, title: str, request: type[Request], answer: Callable[..., Any]) -> Tool:
+        takes_progress = "progress" in inspect.signature(answer).parameters
+        text: Callable[[Any], str] = _pages_text if request is Explain else unslow.to_text
+
+        def answered(asked: Request, progress: Progress) -> Answer:
+            check_hosts(asked, allowed.hosts)
+            if isinstance(asked, Diagnose) and asked.measure and not allowed.measure:
+                hint = "ask with measure=false; or the user leaves out --passive"
+                raise UserError("the user allows no measuring", hint)
+            report = answer(asked, progress) if takes_progress else answer(asked)
+            return Answer(report, text(report))
+
+        return Tool(name, title, request, answered)
 
     known: tuple[tuple[str, str, type[Request], Callable[..., Any]], ...] = (
         ("diagnose", "Why is inference slow here?", Diagnose, _diagnose),
@@ -262,9 +251,9 @@ def reading_tools(allowed: Allowed) -> list[Tool]:
         ("choose", "Which hardware to buy?", choose.ChooseRequest, choose.answer),
         ("explain", "What is a cause of slowness?", Explain, _explain),
         ("check", "Is a claim possible?", Check, lambda asked: unslow.check(asked.claim, several=asked.several)),
-        ("models", "Which models are here?", Models, _models),
+        ("models", "Which models are here?", Models, lambda a, progress: unslow.models(a.where, progress=progress)),
     )
-    return [tool_of(*one, _pages_text if one[2] is Explain else unslow.to_text, check) for one in known]
+    return [tool_of(*one) for one in known]
 
 
 def _diagnose(asked: Diagnose, progress: Progress) -> Report:
@@ -289,10 +278,6 @@ def _explain(asked: Explain) -> Pages:
     if asked.cause is not None:
         return Pages(pages=(unslow.explain(asked.cause),))
     return Pages(pages=tuple(msgspec.structs.replace(page, text="", needs=()) for page in unslow.causes()))
-
-
-def _models(asked: Models, progress: Progress) -> Inventory:
-    return unslow.models(asked.where, progress=progress)
 
 
 def _pages_text(answer: Pages) -> str:

@@ -283,5 +283,4 @@ def test_a_start_that_fails_keeps_the_others(wording):
 @pytest.mark.parametrize("module", [threads, batch, ubatch, load])
 def test_every_sweep_says_what_it_is(module):
     assert module.__name__.rpartition(".")[2] == module.AXIS
-    assert module.HELP
     assert module.OWN_SERVER is True

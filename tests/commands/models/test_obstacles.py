@@ -22,8 +22,8 @@ def test_what_stands_in_the_way(tmp_path, wording):
     said = {name: obstacle(SYSTEM, str(tmp_path / name)) for name in sorted(os.listdir(tmp_path))}
     assert said["empty.gguf"] == "is empty"
     wording(said["dangling.gguf"])
-    assert "only its Git LFS pointer" in said["pointer.gguf"]
-    assert "is a pipe or a device" in said["pipe"]
+    wording(said["pointer.gguf"], tells="git lfs pull")
+    wording(said["pipe"])
     assert "symbolic links" in said["loop"]
 
 

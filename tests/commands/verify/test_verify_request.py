@@ -102,9 +102,10 @@ def test_a_plan_says_which_server_it_was_made_for(tmp_path, wording):
         wording(str(caught.value))
 
 
-def test_no_such_option(tmp_path):
-    with pytest.raises(UserError, match="no such option: it has 2"):
+def test_no_such_option(tmp_path, wording):
+    with pytest.raises(UserError) as caught:
         read_plan(plan_file(tmp_path), 2)
+    wording(caught.value.message.removeprefix(str(tmp_path)), tells="it has 2")
     with pytest.raises(UserError, match="nothing fits"):
         read_plan(plan_file(tmp_path, options=(), recommended=None, reason="nothing fits"), None)
 

@@ -5,6 +5,7 @@ import re
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -42,17 +43,11 @@ _NO_END = "\\ No newline at end of file\n"
 
 
 def shown_edit(edit: Edit, command: Sequence[str] = ()) -> FileShown:
-    """A file and what changes in it."""
+    """A file and what changes in it, without what nobody shall see of the command line."""
+    keys = [key for flag in spelled_flags(command) if flag.name in SECRET for key in flag.value.split(",")]
     return FileShown(
-        path=edit.path,
-        is_new=edit.before is None,
-        diff=shown_diff(edit.before, edit.after, edit.path, keys_of(command)),
+        path=edit.path, is_new=edit.before is None, diff=shown_diff(edit.before, edit.after, edit.path, keys)
     )
-
-
-def keys_of(command: Sequence[str]) -> list[str]:
-    """What nobody shall see of a command line."""
-    return [key for flag in spelled_flags(command) if flag.name in SECRET for key in flag.value.split(",")]
 
 
 def shown_diff(before: bytes | None, after: bytes | None, path: str, keys: Sequence[str] = ()) -> str:
@@ -100,9 +95,11 @@ def check_in_force(journals: Journals, process: str) -> None:
     """UserError where a file was changed for this very process: it still runs with what was there before."""
     for journal in reversed(journals.all()) if process else ():
         if journal.process == process and journal.files and journal.state in ("written", "done"):
+            shell = " && ".join(line for line in journal.then if parse_line(line).place is Place.SHELL)
+            restart = shell or ", ".join(parse_line(line).text for line in journal.then) or "start it again"
             raise UserError(
                 f"change {journal.id} ({journal.what}) is not in force yet: the server was not started again since",
-                f"{_restart(journal)}; or take it back: {undo_line(journals, journal.id)}",
+                f"{restart}; or take it back: {undo_line(journals, journal.id)}",
             )
 
 
@@ -110,11 +107,6 @@ def undo_line(journals: Journals, change: str) -> str:
     """What takes a change back, to type."""
     where = [] if journals.folder == default_folder() else ["--journal", str(journals.folder)]
     return shlex.join(["unslow", "undo", change, *where])
-
-
-def _restart(journal: Journal) -> str:
-    shell = [line for line in journal.then if parse_line(line).place is Place.SHELL]
-    return " && ".join(shell) or ", ".join(parse_line(line).text for line in journal.then) or "start it again"
 
 
 def hosts_of(request: "UndoRequest") -> tuple[str, ...]:
@@ -133,35 +125,33 @@ def list_changes(request: "UndoRequest") -> UndoReport:
     )
 
 
-def would_undo(system: System, request: "UndoRequest", disk: Disk | None = None) -> UndoReport:
+def would_undo(system: System, request: "UndoRequest") -> UndoReport:
     """What would be taken back, after mending what was stopped in the middle."""
-    journals, changes = _opened(system, request, disk or Disk())
-    with journals.locked():
-        mended = tuple(changes.recover())
-        journal = _chosen(journals, request.change)
+    with _opened(system, request) as (journals, changes, journal, mended):
         if journal is None:
             return _nothing(journals, mended)
         try:
             foreign = tuple(_theirs(journals, journal, *one) for one in changes.foreign(journal))
         except LookError as error:
             raise UserError(error.why, "nothing was changed") from error
+    files = []
+    for number, step in enumerate(journal.files):
+        diff = shown_diff(_now(step.path), journals.kept(journal.id, f"before-{number}"), step.path)
+        files.append(FileShown(path=step.path, is_new=step.before is None, diff=diff))
     return UndoReport(
         unslow_version=__version__,
         outcome="would_undo",
         changes=(_shown(journal),),
-        files=tuple(_file(journals, journal, number) for number in range(len(journal.files))),
+        files=tuple(files),
         foreign=foreign,
         mended=mended,
         journal=journals.place(journal.id),
     )
 
 
-def undone(system: System, request: "UndoRequest", disk: Disk | None = None) -> UndoReport:
+def undone(system: System, request: "UndoRequest") -> UndoReport:
     """Take it back; UserError where somebody else has changed it since, unless that is forced."""
-    journals, changes = _opened(system, request, disk or Disk())
-    with journals.locked():
-        mended = tuple(changes.recover())
-        journal = _chosen(journals, request.change)
+    with _opened(system, request) as (journals, changes, journal, mended):
         if journal is None:
             return _nothing(journals, mended)
         done = changes.undo(journal, force=request.force)
@@ -175,9 +165,17 @@ def _nothing(journals: Journals, mended: tuple[str, ...]) -> UndoReport:
     return UndoReport(unslow_version=__version__, outcome="nothing", mended=mended, journal=str(journals.folder))
 
 
-def _opened(system: System, request: "UndoRequest", disk: Disk) -> tuple[Journals, Changes]:
+@contextmanager
+def _opened(
+    system: System, request: "UndoRequest"
+) -> Iterator[tuple[Journals, Changes, Journal | None, tuple[str, ...]]]:
+    """The journals, locked; what makes changes; the change that is meant; and what was mended first."""
+    disk = Disk()
     journals = journals_at(request.journal, disk)
-    return journals, Changes(journals, disk, Ollama(system, disk, request.api_key))
+    changes = Changes(journals, disk, Ollama(system, disk, request.api_key))
+    with journals.locked():
+        mended = tuple(changes.recover())
+        yield journals, changes, _chosen(journals, request.change), mended
 
 
 def _chosen(journals: Journals, change: str | None) -> Journal | None:
@@ -206,11 +204,6 @@ def _theirs(journals: Journals, journal: Journal, name: str, number: int | None)
         return FileShown(path=name, diff="a model of that name is there, and another one than was made")
     left = journals.kept(journal.id, f"after-{number}")
     return FileShown(path=name, diff=shown_diff(left, _now(name), name))
-
-
-def _file(journals: Journals, journal: Journal, number: int) -> FileShown:
-    step, before = journal.files[number], journals.kept(journal.id, f"before-{number}")
-    return FileShown(path=step.path, is_new=step.before is None, diff=shown_diff(_now(step.path), before, step.path))
 
 
 def _now(path: str) -> bytes | None:

@@ -298,13 +298,11 @@ def check_allowed(ready: Prepared) -> None:
         file_step(edit)
 
 
-def performed(
-    system: System, ready: Prepared, journal: str | None = None, api_key: str = "", disk: Disk | None = None
-) -> ApplyReport:
+def performed(system: System, ready: Prepared, journal: str | None = None, api_key: str = "") -> ApplyReport:
     """Make the change, after mending what was stopped in the middle; UserError where nothing could be changed."""
     if ready.planned is None:
         return ready.report
-    disk = disk or Disk()
+    disk = Disk()
     journals = journals_at(journal, disk)
     changes = Changes(journals, disk, Ollama(system, disk, api_key))
     with journals.locked():

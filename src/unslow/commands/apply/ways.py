@@ -222,7 +222,11 @@ def _value(word: str) -> int | float | str | bool:
 
 def service_edit(system: System, pid: int, environment: dict[str, str | None]) -> tuple[Edit, tuple[str, ...]]:
     """The drop-in with the server's variables, and the restart; NotUnderstoodError where no service is seen."""
-    unit = _unit(system, pid)
+    unit = NO_UNIT
+    for _ in range(_MOST_PARENTS):  # of which a model's process is a child
+        if pid <= 1 or (unit := read_unit(system, pid)).name:
+            break
+        pid = read_process(system, pid).parent_pid()
     if not unit.name:
         raise NotUnderstoodError("no service of systemd was seen to start it")
     try:
@@ -230,18 +234,6 @@ def service_edit(system: System, pid: int, environment: dict[str, str | None]) -
     except LookError as error:
         raise NotUnderstoodError(error.why) from error
     return unit_edit(files, unit, Told(pid, (), (), environment)), restart_lines(unit)
-
-
-def _unit(system: System, pid: int) -> Unit:
-    """The service of the server, of which a model's process is a child."""
-    for _ in range(_MOST_PARENTS):
-        if pid <= 1:
-            break
-        unit = read_unit(system, pid)
-        if unit.name:
-            return unit
-        pid = read_process(system, pid).parent_pid()
-    return NO_UNIT
 
 
 def lines_left(commands: Commands, *, model: bool, service: bool) -> tuple[str, ...]:

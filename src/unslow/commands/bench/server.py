@@ -53,14 +53,6 @@ Settings = Mapping[str, int]
 Waiting = Callable[[float], None]
 
 
-class Started(NamedTuple):
-    """A server that answers: what is known of it, how long it took, and the key that it wants."""
-
-    subject: Subject
-    load_s: float
-    api_key: str = ""
-
-
 class EngineStarter(NamedTuple):
     """Starts the embedded engine on a GGUF file again and again, each time with other settings."""
 
@@ -77,13 +69,15 @@ class EngineStarter(NamedTuple):
         return self.path
 
     @contextmanager
-    def started(self, system: System, settings: Settings, timeout_s: float, waiting: Waiting) -> Iterator[Started]:
+    def started(
+        self, system: System, settings: Settings, timeout_s: float, waiting: Waiting
+    ) -> Iterator[tuple[Subject, str]]:
         version, start = engine_version(), system.clock()
         chosen = {"context": ENGINE_CONTEXT, **settings}
         with start_engine(system, self.path, settings=chosen, timeout_s=timeout_s, waiting=waiting) as engine:
             load_s = system.clock() - start
             subject = read_embedded(system, engine.url, engine.pid, version, engine.log_path, self.path)
-            yield Started(with_load(subject, load_s), load_s)
+            yield with_load(subject, load_s), ""
 
 
 class CommandStarter(NamedTuple):
@@ -108,12 +102,14 @@ class CommandStarter(NamedTuple):
         return os.path.abspath(path) if path else ""  # noqa: PTH100 (links are what the parts are named by)
 
     @contextmanager
-    def started(self, system: System, settings: Settings, timeout_s: float, waiting: Waiting) -> Iterator[Started]:
-        """The server, for as long as the block lasts; UserError where it does not start."""
+    def started(
+        self, system: System, settings: Settings, timeout_s: float, waiting: Waiting
+    ) -> Iterator[tuple[Subject, str]]:
+        """The server and its key, for as long as the block lasts; UserError where it does not start."""
         with launch(system, self.command, settings, timeout_s=timeout_s, waiting=waiting) as server:
             program, at = program_of(server.words)
             key = program.key(server.words[at:])
-            yield Started(with_load(read_launched(system, server, key), server.load_s), server.load_s, key)
+            yield with_load(read_launched(system, server, key), server.load_s), key
 
 
 def with_load(subject: Subject, load_s: float) -> Subject:
@@ -258,10 +254,10 @@ class Own:
         def waiting(seconds: float) -> None:
             self.progress.step(f"starting a server{f' with {what}' if what else ''}: {seconds:.0f} s", self.share)
 
-        with self.starter.started(self.system, settings, self.timeout_s, waiting) as server:
-            self.load_s = server.load_s
-            subject = with_machine(server.subject, self.machine)
-            target = target_of(self.system, subject, server.api_key)
+        with self.starter.started(self.system, settings, self.timeout_s, waiting) as (server, api_key):
+            self.load_s = server.run.load_s.need()
+            subject = with_machine(server, self.machine)
+            target = target_of(self.system, subject, api_key)
             bencher = Bencher(self.system, subject, target, self.progress)
             bencher.began_s = self.began_s
             bencher.case = Case(machine=self.machine, runtime=subject.runtime, model=subject.model, run=subject.run)

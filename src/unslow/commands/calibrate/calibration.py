@@ -3,6 +3,7 @@
 import math
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from unslow import __version__
@@ -12,11 +13,11 @@ from unslow.commands.calibrate import CalibrateRequest
 from unslow.commands.diagnose.look import look_and_measure
 from unslow.facts.calibration import Calibration, Kept, KeptReport, Point, Rates, Scale
 from unslow.facts.errors import UserError
-from unslow.facts.machine import Cpu, Machine
+from unslow.facts.machine import Machine
 from unslow.facts.merge import computing_gpus, overlaid
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Snapshot
-from unslow.facts.values import GB, MB, NOT_LOOKED, Unknown, reported
+from unslow.facts.values import GB, MB, Unknown, reported
 from unslow.look.bench.ram_bandwidth import read_ram_bandwidth
 from unslow.look.calibration import (
     CalibrationStore,
@@ -61,7 +62,11 @@ def calibrate_embedded(
     progress.step("looking at the machine", 0.0)
     machine, _ = read_machine(system)
     _check_idle(machine, request, progress)
-    threads = request.threads or _threads(machine.cpu)
+    # One for each physical core that may be used, as llama.cpp does it
+    cpu = machine.cpu
+    cores = cpu.physical_cores.value_or(cpu.logical_cpus.value_or(1))
+    allowed = min(cpu.allowed_cpus.value_or(cores), math.ceil(cpu.quota_cpus.value_or(cores)))
+    threads = request.threads or max(1, min(cores, allowed))
     speed = read_ram_bandwidth(system).read_bytes_per_s.value_or(0.0)
     guests = guests or cpu_guests(system, progress.step)
     _check_memory(machine, guests)
@@ -153,13 +158,6 @@ def _check_memory(machine: Machine, guests: Sequence[ModelToMeasure]) -> None:
         raise UserError(f"measuring needs {wanted / GB:.1f} GB of memory, and {min(limits) / GB:.1f} GB are free", hint)
 
 
-def _threads(cpu: Cpu) -> int:
-    """One for each physical core that may be used, as llama.cpp does it."""
-    cores = cpu.physical_cores.value_or(cpu.logical_cpus.value_or(1))
-    allowed = min(cpu.allowed_cpus.value_or(cores), math.ceil(cpu.quota_cpus.value_or(cores)))
-    return max(1, min(cores, allowed))
-
-
 def _cache_bytes(system: System) -> int:
     try:
         return read_last_level_cache_bytes(system)
@@ -246,18 +244,13 @@ def _kept(one: Stored, machine: Machine, now: str) -> Kept:
         return Kept(path=one.path, problem=one.problem)
     if not same_machine(one.calibration.machine, mark_of(machine)):
         return Kept(path=one.path, calibration=one.calibration, stale=("it was measured on another machine",))
-    stale = stale_because(one.calibration, machine, _runtime(one.calibration), now)
+    # The engine as it is now; a server that is not asked is taken to be what it was
+    runtime = Runtime()
+    if one.calibration.engine == ENGINE:
+        with suppress(UserError):  # no longer installed
+            runtime = Runtime(version=reported(engine_version(), "installed package"))
+    stale = stale_because(one.calibration, machine, runtime, now)
     return Kept(path=one.path, calibration=one.calibration, stale=tuple(stale))
-
-
-def _runtime(calibration: Calibration) -> Runtime:
-    """The engine as it is now; a server that is not asked is taken to be what it was."""
-    if calibration.engine != ENGINE:
-        return Runtime()
-    try:
-        return Runtime(version=reported(engine_version(), "installed package"))
-    except UserError:  # no longer installed
-        return Runtime(version=NOT_LOOKED)
 
 
 def forget_calibrations(system: System, word: str, store: CalibrationStore | None = None) -> list[str]:

@@ -14,7 +14,6 @@ examples:
 exit status: 0 possible, 1 impossible or unlikely, 2 could not run, 3 cannot tell
 """
 
-import sys
 from typing import TYPE_CHECKING, Annotated
 
 from unslow.commands._request import Option, Shown
@@ -46,20 +45,11 @@ def run(request: CheckRequest) -> int:
     if request.file and claim:
         raise UserError("both a claim and a file", "give one of them")
     source = request.file or ("-" if claim == "-" else "")
-    text = _piped() if source == "-" else read_claims(LiveSystem(), source) if source else claim
+    text = read_claims(LiveSystem(), source) if source else claim
     report = answer(text, several=bool(request.file))
     everything = request.all or not request.file
     write(render_check(report, request.format, width=width(), color=color(), everything=everything))
     return {"possible": 0, "unlikely": 1, "impossible": 1, "cannot_tell": 3}[report.verdict]
-
-
-def _piped() -> str:
-    from unslow.commands.check.claims import decoded
-    from unslow.think.claims.check import LONGEST_TEXT
-
-    if sys.stdin is None:
-        raise UserError("there is no standard input", "give the claim itself, or --file FILE")
-    return decoded(sys.stdin.buffer.read(LONGEST_TEXT * 4), "standard input")
 
 
 def check(claim: str, *, several: bool = False) -> "CheckReport":

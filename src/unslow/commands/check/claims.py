@@ -1,5 +1,6 @@
 """Whether claims are possible: one from the command line, or every sentence of a text."""
 
+import sys
 from functools import lru_cache
 
 from unslow import __version__
@@ -44,7 +45,11 @@ def answer(text: str, *, several: bool) -> CheckReport:
 
 
 def read_claims(system: System, path: str) -> str:
-    """The text of a file; UserError where it can't be read, or is none."""
+    """The text of a file, or of standard input for `-`; UserError where it can't be read, or is none."""
+    if path == "-" and sys.stdin is None:
+        raise UserError("there is no standard input", "give the claim itself, or --file FILE")
+    if path == "-":
+        return decoded(sys.stdin.buffer.read(LONGEST_TEXT * 4), "standard input")
     try:
         data = system.read_bytes(path, LONGEST_TEXT * 4)
     except LookError as error:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import pairwise
 from typing import NamedTuple, TypeVar
 from urllib.parse import urlsplit
@@ -56,20 +57,9 @@ def read_runtimes(system: System, api_key: str, port: int | None = None) -> Foun
     """
     processes, listed = _timed(system, PROCESSES, lambda: read_processes(system), api_key)
     subjects: list[Subject] = []
-    broken = [ProbeOutcome(name=name, seconds=0.0, error=why) for name, why in loaded().broken.items()]
-    read = [_read_found(system, looker, processes, (api_key, port), subjects) for looker in lookers()]
-    heard, outcome = _timed(system, LISTENERS, lambda: _listening(system, subjects, api_key), api_key)
-    found = tuple(with_own_process(system, subject) for subject in joined(subjects, heard))
-    return FoundRuntimes(found, (listed, *broken, *read, outcome))
 
-
-def _read_found(
-    system: System, looker: Looker, processes: Sequence[Process], asked: tuple[str, int | None], subjects: list[Subject]
-) -> ProbeOutcome:
-    """Add the subjects of one runtime; a process that can't be read does not cost the others."""
-    api_key, port = asked
-
-    def look() -> tuple[()]:
+    def add_subjects(looker: Looker) -> tuple[()]:
+        """Those of one runtime; a process that can't be read does not cost the others."""
         failures = []
         for process in looker.find(processes):
             if port and _is_elsewhere(process, port, processes):
@@ -82,7 +72,11 @@ def _read_found(
             raise LookError("; ".join(failures))
         return ()
 
-    return _timed(system, looker.NAME, look, api_key)[1]
+    broken = [ProbeOutcome(name=name, seconds=0.0, error=why) for name, why in loaded().broken.items()]
+    read = [_timed(system, looker.NAME, partial(add_subjects, looker), api_key)[1] for looker in lookers()]
+    heard, outcome = _timed(system, LISTENERS, lambda: _listening(system, subjects, api_key), api_key)
+    found = tuple(with_own_process(system, subject) for subject in joined(subjects, heard))
+    return FoundRuntimes(found, (listed, *broken, *read, outcome))
 
 
 def _is_elsewhere(process: Process, port: int, processes: Sequence[Process]) -> bool:
@@ -245,11 +239,8 @@ def joined(seen: Sequence[Subject], heard: Sequence[Subject]) -> tuple[Subject, 
 def _is_same(seen: Subject, heard: Subject) -> bool:
     boxed = isinstance(seen.runtime.container, Known) and isinstance(seen.runtime.busy_slots, Unknown)
     named = seen.runtime.name.value_or("a") == heard.runtime.name.value_or("b")
-    return boxed and named and _file(seen) == _file(heard) != ""
-
-
-def _file(subject: Subject) -> str:
-    return subject.model.path.value_or("").rpartition("/")[2]
+    files = [subject.model.path.value_or("").rpartition("/")[2] for subject in (seen, heard)]
+    return boxed and named and files[0] == files[1] != ""
 
 
 _FIRST = 1  # The process that started all others, which says nothing of which is meant

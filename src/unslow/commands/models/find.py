@@ -9,14 +9,7 @@ import msgspec
 
 from unslow.catalog.models import find_model as find_known
 from unslow.catalog.quants import EstimatedMix, estimated_mix, quants, split_quant
-from unslow.catalog.weight_parts import (
-    Part,
-    packed_storage,
-    parts_of_shape,
-    parts_of_tensors,
-    plain_storage,
-    total_bytes,
-)
+from unslow.catalog.weight_parts import Part, parts_of_shape, parts_of_tensors, plain_storage, total_bytes
 from unslow.commands.models.stored import (
     exists,
     expanded,
@@ -99,14 +92,13 @@ def _from_config(folder: str, config: Config, quant: str | None, runtime: str) -
     shape = _shape_of(folder, config)
     own = named_scheme(named_quant(config), runtime)
     chosen = named_scheme(quant, runtime) if quant else own
-    parts = parts_of_shape(shape, packed_storage(chosen.scheme) if chosen.scheme else plain_storage(chosen.plain_bytes))
     return FoundShape(
         name=one_line(folder.rstrip("/").rpartition("/")[2]),
         architecture=str(config.get("model_type", "")),
         shape=shape,
-        parts=parts,
+        parts=parts_of_shape(shape, chosen.storage),
         quant=chosen.name,
-        packing=chosen.scheme.packing.name if chosen.scheme else "",
+        packing=chosen.packing,
         source=folder,
         parameters=total_bytes(parts_of_shape(shape, plain_storage(1))),
         dtype_bytes=chosen.plain_bytes,
@@ -166,11 +158,9 @@ def _shape_from_catalogue(meant: Meant, asked: str | None, runtime: str = "vllm"
         name=model.name,
         architecture=model.architecture,
         shape=shape,
-        parts=parts_of_shape(
-            shape, packed_storage(chosen.scheme) if chosen.scheme else plain_storage(chosen.plain_bytes)
-        ),
+        parts=parts_of_shape(shape, chosen.storage),
         quant=chosen.name,
-        packing=chosen.scheme.packing.name if chosen.scheme else "",
+        packing=chosen.packing,
         source="catalogue",
         parameters=model.parameters,
         dtype_bytes=chosen.plain_bytes,
@@ -225,9 +215,9 @@ def find_gguf_model(system: System, word: str, quant: str | None) -> FoundModel:
     """A model as llama.cpp would load it; UserError where the word means none or several."""
     word = model_of_address(word)
     if word == "-":
-        found: FoundModel | None = _looked(lambda: _read(read_gguf_pipe(system), "standard input"), _FILE_HINT)
+        found: FoundModel | None = _read(lambda: read_gguf_pipe(system), "standard input", _FILE_HINT)
     elif is_address(word):
-        found = _looked(lambda: _read(read_gguf_url(system, word), word), _WEB_HINT)
+        found = _read(lambda: read_gguf_url(system, word), word, _WEB_HINT)
     else:
         found = _on_this_machine(system, word)
     if not found:
@@ -248,7 +238,7 @@ def _on_this_machine(system: System, word: str) -> FoundModel | None:
     is_file = "\0" not in word and not is_folder(system, path) and exists(system, path)
     # what stands in the way of reading one is told where models are looked for
     if is_file and not obstacle(system, path) and not path.endswith(".safetensors"):
-        return _looked(lambda: _read(read_gguf(system, path), path), _FILE_HINT)
+        return _read(lambda: read_gguf(system, path), path, _FILE_HINT)
     tool, _, name = word.partition(":")
     in_ollama = name if tool.lower() == "ollama" else ""  # ollama:NAME, as other programs write it
     stored = find_model(system, in_ollama or word)
@@ -259,7 +249,7 @@ def _on_this_machine(system: System, word: str) -> FoundModel | None:
     if stored.format != "gguf":
         hint = "try --runtime transformers or --runtime vllm, or the name of the model with --quant"
         raise UserError(f"{stored.name} is in safetensors, which llama.cpp does not load", hint)
-    found = _looked(lambda: _read(read_gguf(system, stored.path), stored.path), _FILE_HINT)
+    found = _read(lambda: read_gguf(system, stored.path), stored.path, _FILE_HINT)
     extras = [f"{len(stored.projectors)} projector(s)"] * bool(stored.projectors)
     extras += [f"{len(stored.adapters)} adapter(s)"] * bool(stored.adapters)
     notes = (f"without its {' and '.join(extras)}: they need memory of their own",) if extras else ()
@@ -268,15 +258,13 @@ def _on_this_machine(system: System, word: str) -> FoundModel | None:
     )
 
 
-def _looked(look: Callable[[], FoundModel], hint: str) -> FoundModel:
+def _read(read: Callable[[], Gguf], source: str, hint: str) -> FoundModel:
     try:
-        return look()
+        gguf = read()
+        facts, plan = model_facts(gguf, source), blueprint(gguf)
     except LookError as error:
         raise UserError(error.why, error.how_to_get or hint) from error
-
-
-def _read(gguf: Gguf, source: str) -> FoundModel:
-    facts, missing, incomplete = model_facts(gguf, source), gguf.missing_bytes, ""
+    missing, incomplete = gguf.missing_bytes, ""
     notes: tuple[str, ...] = ()
     if missing >= gguf.tensors.bytes and missing:  # one that ends before its first tensor is a header on purpose
         notes = ("only the header is here, which tells all that memory depends on",)
@@ -285,7 +273,7 @@ def _read(gguf: Gguf, source: str) -> FoundModel:
         notes = (incomplete,)
     return FoundModel(
         name=model_title(facts.name.value_or(""), source),
-        blueprint=blueprint(gguf),
+        blueprint=plan,
         quant=facts.quant.value_or("?"),
         source=source,
         parameters=facts.parameters.value_or(0),

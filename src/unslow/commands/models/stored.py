@@ -1,10 +1,9 @@
 """The stored model that a user means: a path, a URL, or a name as its tool has it; and the list of all of them."""
 
-import difflib
 import os
 import re
 from collections.abc import Callable, Sequence
-from difflib import SequenceMatcher
+from difflib import SequenceMatcher, get_close_matches
 from pathlib import PurePosixPath
 from urllib.parse import unquote, urlsplit
 
@@ -98,7 +97,7 @@ def resolve(system: System, word: str, kinds: Sequence[Kind] = RUNNABLE) -> Stor
     if model is not None:
         return model
     names = sorted({m.name for m in find_everywhere(system).models})
-    near = difflib.get_close_matches(word.casefold(), [n.casefold() for n in names], 3, 0.5)
+    near = get_close_matches(word.casefold(), [n.casefold() for n in names], 3, 0.5)
     close = [n for n in names if n.casefold() in near]
     hint = f"did you mean {' or '.join(close)}?" if close else "`unslow models` lists what is here"
     raise UserError(f"there is no model {word!r} on this machine", hint)
@@ -273,8 +272,9 @@ def model_title(stated: str, source: str) -> str:
     name = PurePosixPath(path).name
     ending = re.search(r"\.(?:gguf|safetensors|bin)(?:[-.]\w+)?$", name, re.IGNORECASE)
     stated, stem = one_line(stated), one_line(_PART.sub("", name[: ending.start()] if ending else name))
-    tells_nothing = _MEANINGLESS.fullmatch(stem.lower()) is not None
-    if stated and (tells_nothing or _alike(stated, stem)):
+    one, other = (re.sub(r"[^a-z0-9]", "", text.lower()) for text in (stated, stem))
+    alike = one and other and (one in other or other in one or SequenceMatcher(None, one, other).ratio() > _LIKE)
+    if stated and (alike or _MEANINGLESS.fullmatch(stem.lower())):
         return stated
     return stem or stated or "a model"
 
@@ -284,10 +284,3 @@ def one_line(text: str) -> str:
     seen = "".join(c if c.isprintable() else " " for c in text[: 4 * _LONGEST])
     short = " ".join(seen.split())
     return short if len(short) <= _LONGEST else short[: _LONGEST - 1] + "…"
-
-
-def _alike(one: str, other: str) -> bool:
-    first, second = (re.sub(r"[^a-z0-9]", "", text.lower()) for text in (one, other))
-    if not first or not second:
-        return False
-    return first in second or second in first or SequenceMatcher(None, first, second).ratio() > _LIKE

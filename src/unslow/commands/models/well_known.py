@@ -6,7 +6,7 @@ from typing import NamedTuple, TypeVar
 from unslow.catalog import models
 from unslow.catalog.models import WellKnown
 from unslow.catalog.quants import Mix, estimated_mix, file_types, find_mix, split_quant
-from unslow.catalog.weight_parts import Scheme, find_scheme
+from unslow.catalog.weight_parts import Scheme, Storage, find_scheme, packed_storage, plain_storage
 from unslow.commands.models.stored import exists, expanded
 from unslow.facts.errors import UserError
 from unslow.look.system import System
@@ -73,6 +73,14 @@ class Chosen(NamedTuple):
     name: str
     scheme: Scheme | None
     plain_bytes: int = _NARROW  # Of a number that is not packed
+
+    @property
+    def storage(self) -> Storage:
+        return packed_storage(self.scheme) if self.scheme else plain_storage(self.plain_bytes)
+
+    @property
+    def packing(self) -> str:
+        return self.scheme.packing.name if self.scheme else ""
 
 
 def chosen_scheme(meant: Meant, asked: str | None, runtime: str = "vllm") -> tuple[Chosen, tuple[str, ...]]:

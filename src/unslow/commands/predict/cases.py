@@ -31,7 +31,6 @@ from unslow.think.speed.chips import has_links, has_wide_vectors, is_server_by_n
 from unslow.think.speed.load import hf_load, model_load, type_class, type_class_of_model
 from unslow.think.speed.named_models import mix_of, named_model
 from unslow.think.speed.question import (
-    Host,
     Outcome,
     SpeedQuestion,
     Trust,
@@ -130,7 +129,11 @@ def case_of(found: FoundModel, hardware: Hardware, request: PredictRequest) -> C
         taken = {name: getattr(settings, name) for name in ("key_type", "value_type", "micro_batch", "flash_attention")}
         setup = setup._replace(settings=setup.settings._replace(**taken))
     asked = _asked(found, hardware, request, backend, placement)
-    question = _with_host(question_of(asked), hardware, request)
+    question = question_of(asked)
+    if question.host:  # the one that is really there in place of the usual one
+        chip = hardware.processors.chip(request.threads or hardware.processors.cores)
+        alone = question.totals is None  # the processors compute everything
+        question = question._replace(host=question.host._replace(chip=chip), chip=chip if alone else question.chip)
     trust = trust_in(hardware.device, asked.setting)
     return Case(asked, question, group_of(asked), trust, placement, setup, request, changed)
 
@@ -275,16 +278,6 @@ def setting_of(plan: Blueprint, hardware: Hardware, request: PredictRequest, bac
         server=is_server(hardware.machine.cpu) if hardware.machine else is_server_by_name(hardware.named),
         graphs=request.graphs,
     )
-
-
-def _with_host(question: SpeedQuestion, hardware: Hardware, request: PredictRequest) -> SpeedQuestion:
-    """With the host that is really there in hardware of the usual one."""
-    host: Host | None = question.host
-    if host is None:
-        return question
-    chip = hardware.processors.chip(request.threads or hardware.processors.cores)
-    alone = question.totals is None  # the processors compute everything
-    return question._replace(host=host._replace(chip=chip), chip=chip if alone else question.chip)
 
 
 def element_bytes(kv_type: str) -> float:

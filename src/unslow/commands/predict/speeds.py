@@ -56,15 +56,13 @@ class Measured(NamedTuple):
     basis: str
 
 
-def can_calibrate(hardware: Hardware, case: Case, request: PredictRequest) -> bool:
-    """Whether a calibration could say it better: this machine's processors do all the work, for one conversation."""
-    return hardware.machine is not None and case.asked.backend == "cpu" and request.batch <= 1 and request.is_llama_cpp
+def find_match(system: System, hardware: Hardware, case: Case, request: PredictRequest) -> Match | None:
+    """The calibration of this machine's processors, with a reason if it is stale.
 
-
-def find_match(system: System, hardware: Hardware, case: Case, request: PredictRequest) -> Match:
-    """The calibration of this machine's processors, if they do all the work; with a reason if it is stale."""
-    if hardware.machine is None or not can_calibrate(hardware, case, request):
-        return Match(None)
+    None where no calibration could say it better: unless they do all the work, for one conversation.
+    """
+    if hardware.machine is None or case.asked.backend != "cpu" or request.batch > 1 or not request.is_llama_cpp:
+        return None
     runtime = Runtime(threads=reported(request.threads, "--threads")) if request.threads else Runtime()
     return match_calibration(read_calibrations(system), hardware.machine, runtime, system.now())
 
@@ -220,13 +218,11 @@ def _warnings(found: FoundModel, hardware: Hardware, case: Case, request: Predic
         yield "--cpu-moe has no effect: the model has no experts"
 
 
-def notes_on_calibration(
-    match: Match, measured: Measured | None, request: PredictRequest, *, can_calibrate: bool
-) -> Iterator[str]:
+def notes_on_calibration(match: Match | None, measured: Measured | None, request: PredictRequest) -> Iterator[str]:
     """Why it is not used, how far it goes, or that there could be one."""
-    if can_calibrate and match.calibration is None:
+    if match and match.calibration is None:
         yield "processors differ: `unslow calibrate` measures these in a minute, and makes this several times sharper"
-    if match.stale:
+    if match and match.stale:
         yield f"the calibration of this machine is not used: {match.stale}"
     if measured and request.explain:
         yield "one conversation was calibrated: the curve of several is the usual one, moved to begin there"
@@ -248,7 +244,8 @@ def answer(system: System, request: PredictRequest) -> PredictionReport:
         return _abstained(found, case)
     request = case.request
     match = find_match(system, hardware, case, request)
-    measured = measured_case(found.blueprint, match.usable, request) if match.usable else None
+    usable = match.usable if match else None
+    measured = measured_case(found.blueprint, usable, request) if usable else None
     speeds = _as_measured(speeds_of(case, request), measured, request)
     split = case.asked.split if hardware.device_count > 1 else request.split or SPLIT_BY_LAYER
     names = ("depth", "kv_type", "batch", "ubatch", "flash_attention", "graphs")
@@ -268,11 +265,11 @@ def answer(system: System, request: PredictRequest) -> PredictionReport:
         decode=_speed(speeds.decode, request),
         prefill=prompt,
         speculative=drafted(case, draft, hardware, request) if draft else None,
-        explain=memory_wall_of(found, case, hardware, request, match.usable) if request.explain else None,
+        explain=memory_wall_of(found, case, hardware, request, usable) if request.explain else None,
         basis=BasisShown(kind="calibrated", text=measured.basis) if measured else basis_of(case),
         notes=(
             *dict.fromkeys(notes_on(found, hardware, case, request)),
-            *notes_on_calibration(match, measured, request, can_calibrate=can_calibrate(hardware, case, request)),
+            *notes_on_calibration(match, measured, request),
         ),
     )
 

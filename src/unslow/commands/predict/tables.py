@@ -6,7 +6,7 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from itertools import islice, product
 from operator import itemgetter
@@ -26,7 +26,17 @@ Row = list[str]
 class Layout:
     """The places of the columns that are read, and of those that are written."""
 
-    def __init__(self, header: Sequence[str], places: Mapping[str, int], added: Sequence[str], decimal: str) -> None:
+    def __init__(self, header: Sequence[str], added: Sequence[str], name: str, decimal: str) -> None:
+        """The layout of a table with this first line; UserError where a needed column is missing."""
+        if len(header) > _MOST_COLUMNS:
+            raise UserError(f"{name} has {len(header):,} columns", "is it a table?")
+        places: dict[str, int] = {}
+        for place, cell in enumerate(header):
+            places.setdefault(cell.strip().lower(), place)
+        if missing := [column for column in ("model", "hardware", "test") if column not in places]:
+            seen = ", ".join(repr(cell.strip()[:40]) for cell in header[:12])
+            hint = f"the first line names the columns; seen were {seen or 'none'}"
+            raise UserError(f"{name} has no column {', '.join(missing)}", hint)
         self.places = places
         self.header = [*header, *(column for column in added if column not in places)]
         self.names = tuple(name for name in NAMES if name in places)
@@ -66,20 +76,6 @@ class Layout:
             if "n" in text or "e" in text:
                 texts[n] = "" if "n" in text else f"{values[n]:.0f}" if values[n] > 1 else f"{values[n]:.9f}"
         return texts if self._decimal == "." else [text.replace(".", self._decimal) for text in texts]
-
-
-def layout_of(header: Sequence[str], added: Sequence[str], name: str, decimal: str = ".") -> Layout:
-    """The layout of a table with this first line; UserError where a needed column is missing."""
-    if len(header) > _MOST_COLUMNS:
-        raise UserError(f"{name} has {len(header):,} columns", "is it a table?")
-    places: dict[str, int] = {}
-    for place, cell in enumerate(header):
-        places.setdefault(cell.strip().lower(), place)
-    if missing := [column for column in ("model", "hardware", "test") if column not in places]:
-        seen = ", ".join(repr(cell.strip()[:40]) for cell in header[:12])
-        hint = f"the first line names the columns; seen were {seen or 'none'}"
-        raise UserError(f"{name} has no column {', '.join(missing)}", hint)
-    return Layout(header, places, added, decimal)
 
 
 _HEAD = 1 << 16
@@ -232,7 +228,7 @@ def predict_table(source: str, target: str, progress: Progress, *, force: bool =
         header = next((row for row in lines if any(cell.strip() for cell in row)), None)
         if header is None:
             raise UserError(f"{table.name} is empty", "its first line names the columns: model, hardware, test, ...")
-        layout = layout_of(header, ADDED, table.name, table.decimal)
+        layout = Layout(header, ADDED, table.name, table.decimal)
         with open_output(target, table, force=force) as file:
             writer = csv.writer(file, delimiter=table.delimiter, lineterminator=table.line_end)
             file.write(table.mark)

@@ -115,23 +115,6 @@ def _is_source_code(lines: Sequence[str]) -> bool:
     return sum(bool(_CODE.search(line)) for line in written) > _MOSTLY * len(written)
 
 
-def _nothing_told(report: Report) -> Report:
-    """The report on a text about something else: one sentence, and what to paste instead."""
-    first = report.subjects[0]
-    empty = SubjectReport(
-        runtime=first.runtime,
-        model=first.model,
-        devices=first.devices,
-        verdict="cannot_tell",
-        summary=NOTHING,
-        phase=first.phase,
-        measured={},
-        expected=Expected(),
-        notes=("Paste the log of the runtime, or what commands such as `ollama ps` and `nvidia-smi` print.",),
-    )
-    return msgspec.structs.replace(report, subjects=(empty,))
-
-
 # The speed that named hardware should give a named model: for a text that says no more than that.
 #
 # A report rarely holds what the exact prediction needs (tensors, placement, bandwidth measured). It often says "RTX
@@ -248,7 +231,20 @@ def triage(chunks: Iterable[bytes], source: str, progress: BytesRead | None = No
     snapshot = _snapshot(pasted, source)
     if not is_about_inference(pasted, snapshot):
         nothing = Snapshot(unslow_version=__version__, subjects=(Subject(),))
-        return Triaged(_nothing_told(diagnose(nothing)), nothing)
+        report = diagnose(nothing)
+        first = report.subjects[0]
+        empty = SubjectReport(
+            runtime=first.runtime,
+            model=first.model,
+            devices=first.devices,
+            verdict="cannot_tell",
+            summary=NOTHING,
+            phase=first.phase,
+            measured={},
+            expected=Expected(),
+            notes=("Paste the log of the runtime, or what commands such as `ollama ps` and `nvidia-smi` print.",),
+        )
+        return Triaged(msgspec.structs.replace(report, subjects=(empty,)), nothing)
     report = spelled(diagnose(snapshot), snapshot)
     cases = list(snapshot.cases())
     subjects = tuple(_completed(subject, cases[subject.number], pasted) for subject in report.subjects)

@@ -195,10 +195,10 @@ LARGEST_BYTES = 16 * 1024**2  # A report has some kilobytes; one with every answ
 _HINT = "give a file that `unslow verify --json > FILE` wrote"
 
 
-def read_verified(path: str, system: System | None = None) -> VerifyReport:
+def read_verified(path: str) -> VerifyReport:
     """The report in a file; UserError where it holds none."""
     try:
-        data = (system or LiveSystem()).read_bytes(path, LARGEST_BYTES)
+        data = LiveSystem().read_bytes(path, LARGEST_BYTES)
         report = msgspec.json.decode(data, type=VerifyReport)
     except LookError as error:
         raise UserError(f"{path}: {error.why}", _HINT) from error
@@ -224,9 +224,9 @@ def verify(request: VerifyRequest, progress: Progress) -> VerifyReport | Side:
         if planned and (request.save or request.against) and not request.after:
             request = request._replace(after=its_server(planned))
         if request.save:
-            return _saved(request, planned, request.save, shown, discretion)
+            return _saved(request, planned, shown, discretion)
         if request.against:
-            return _against(request, planned, request.against, shown, discretion)
+            return _against(request, planned, shown, discretion)
         both = request.before or "", request.after or ""
         both = both_lines(planned, *both) if planned else both
         course = Course(_work(request, planned.work if planned else Work()), request.seconds, not request.no_answers)
@@ -315,9 +315,8 @@ def _alone(request: VerifyRequest, course: Course, progress: Progress) -> tuple[
     return party, place, _ended(place, lambda: measure_alone(party, course, place.system, progress))
 
 
-def _saved(
-    request: VerifyRequest, planned: Planned | None, path: str, progress: Progress, discretion: Discretion
-) -> Side:
+def _saved(request: VerifyRequest, planned: Planned | None, progress: Progress, discretion: Discretion) -> Side:
+    path = request.save or ""
     course = Course(_work(request, planned.work if planned else Work()), request.seconds, not request.no_answers)
     party, _, end = _alone(request, course, progress)
     if not party.samples:
@@ -331,8 +330,9 @@ def _saved(
 
 
 def _against(
-    request: VerifyRequest, planned: Planned | None, path: str, progress: Progress, discretion: Discretion
+    request: VerifyRequest, planned: Planned | None, progress: Progress, discretion: Discretion
 ) -> VerifyReport:
+    path = request.against or ""
     try:
         with Path(path).open("rb") as file:
             before = parse_side(file.read(LARGEST_SIDE_BYTES + 1), path)

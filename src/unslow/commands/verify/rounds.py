@@ -12,7 +12,7 @@ from unslow.commands.bench import BenchRequest
 from unslow.commands.bench.bencher import MOST_IN_A_ROW, WARM_UP, WARM_UP_TOKENS, Bencher, Wanted, given_up, settle
 from unslow.commands.bench.server import Place, context_of, open_bencher
 from unslow.commands.diagnose.target import as_url, is_live
-from unslow.facts.bench import Failure, Pass
+from unslow.facts.bench import Failure
 from unslow.facts.errors import UserError
 from unslow.facts.run import Run
 from unslow.facts.snapshot import Case
@@ -163,20 +163,17 @@ def asked(bencher: Bencher, party: MeasuredServer, work: Work, prompt: Prompt, n
     if isinstance(done, Failure):
         party.failed(done)
     else:
-        party.samples.append(sample_of(done, number))
+        # Of an answer that ended early, the time that its whole length would have taken
+        decode = decode_rate(done) if done.generated_tokens >= FEWEST_RATED else None
+        request = done.client_first_token_s + (done.asked_tokens - 1) / decode if decode else None
+        if not done.ended_early and done.generated_tokens == done.asked_tokens:
+            request = done.client_total_s
+        prefill = prefill_rate(done)
+        party.samples.append(
+            Sample(round=number, decode_tokens_per_s=decode, prefill_tokens_per_s=prefill, request_s=request or None)
+        )
     settle(bencher)
     return f"{MOST_IN_A_ROW} requests in a row failed at {party.what}" if given_up(bencher) else ""
-
-
-def sample_of(done: Pass, number: int) -> Sample:
-    """What one answer tells; of one that ended early, the time that its whole length would have taken."""
-    decode = decode_rate(done) if done.generated_tokens >= FEWEST_RATED else None
-    request = done.client_first_token_s + (done.asked_tokens - 1) / decode if decode else None
-    if not done.ended_early and done.generated_tokens == done.asked_tokens:
-        request = done.client_total_s
-    return Sample(
-        round=number, decode_tokens_per_s=decode, prefill_tokens_per_s=prefill_rate(done), request_s=request or None
-    )
 
 
 MOST_TOKENS, FEWEST_TOKENS = 48, 12

@@ -1,6 +1,6 @@
 """One file for each thing that can be varied; found by presence, the file name is what `--sweep` takes.
 
-A module offers `AXIS` (what the facts call it), `HELP` (one line), `OWN_SERVER` and `sweep`. With `OWN_SERVER` false,
+A module offers `AXIS` (what the facts call it), `OWN_SERVER` and `sweep`. With `OWN_SERVER` false,
 `sweep(bencher, limits)` asks a server that runs already. With it true, `sweep(own, limits)` starts a server anew for
 each value, because what it varies is set at the start; `own` is `unslow.commands.bench.server.Own`.
 """

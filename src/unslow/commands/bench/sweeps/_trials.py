@@ -38,7 +38,6 @@ class Pace(NamedTuple):
     """What the server is like as it was given, from a first start that counts for nothing."""
 
     runtime: Runtime
-    decode: float
     prefill: float
     context: int
     shortest_prompt: int  # The speed of reading can't be told from a shorter one
@@ -73,7 +72,7 @@ class Trials:
         decode, prefill = decode_rate(done) or 1.0, prefill_rate(done) or 1.0
         shortest = SHORTEST_CLIENT_PROMPT if done.server_prefill_s is None else SHORTEST_PROMPT
         self.tokens = max(FEWEST_TOKENS + 1, min(self.limits.tokens, int(decode * DECODE_S)))
-        return Pace(runtime, decode, prefill, context, shortest)
+        return Pace(runtime, prefill, context, shortest)
 
     def has_time(self) -> bool:
         """Whether another start is likely to end within the limit."""

@@ -7,7 +7,6 @@ from unslow.facts.bench import Sweep
 from unslow.facts.runtime import Runtime
 
 AXIS = "batch"
-HELP = "the batch of a prompt (-b): reading speed and memory, and where nothing more is gained (own servers)"
 OWN_SERVER = True
 
 

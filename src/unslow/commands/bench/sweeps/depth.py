@@ -45,11 +45,6 @@ class Depths:
         self._failures: dict[int, list[Failure]] = {}
         self._seen: dict[int, list[dict[str, float]]] = {}
 
-    def insert(self, depth: int) -> None:
-        """One more depth to look at."""
-        if depth not in self.wanted:
-            insort(self.wanted, depth)
-
     def reached(self) -> list[int]:
         """Those up to the deepest that was answered."""
         deepest = max(self._passes, default=0)
@@ -160,7 +155,6 @@ def _means(samples: Iterable[dict[str, float]]) -> dict[str, float]:
 
 
 AXIS = "depth"
-HELP = "deeper and deeper into the context: the honest price of a longer cache, or a cliff"
 OWN_SERVER = False
 
 FEWEST_TOKENS = 32
@@ -215,8 +209,12 @@ class _Walk:
             curve = self.depths.judged()
             if self._bencher.flush:
                 self._bencher.flush()
-            if why or (number >= _FEWEST_ROUNDS and curve.clear):
-                return why or self._turned(curve)
+            if why:
+                return why
+            if number >= _FEWEST_ROUNDS and curve.clear:
+                cliff = curve.beyond if curve.verdict == "cliff" and curve.beyond is not None else None
+                deeper = cliff is not None and self.depths.wanted[-1] > 2 * cliff
+                return f"the cliff at depth {cliff:.0f} showed again, so no deeper one was tried" if deeper else ""
             self._look_closer(curve, cliff=False)
         return ""
 
@@ -290,13 +288,8 @@ class _Walk:
         middle = depth_between(curve.knee, curve.beyond)
         if middle is not None and cliff == (curve.verdict == "cliff"):
             self._halved += 1
-            self.depths.insert(middle)
-
-    def _turned(self, curve: Curve) -> str:
-        """Why deeper ones were left out, where they were."""
-        if curve.verdict == "cliff" and curve.beyond is not None and self.depths.wanted[-1] > 2 * curve.beyond:
-            return f"the cliff at depth {curve.beyond:.0f} showed again, so no deeper one was tried"
-        return ""
+            if middle not in self.depths.wanted:
+                insort(self.depths.wanted, middle)
 
     def _has_time(self, depth: int, *, back: bool = False) -> bool:
         """Whether there is time for it, and for the way back; the shallowest is always worth it."""

@@ -4,28 +4,25 @@ For the cold start the pages of the model's files are dropped from memory, of th
 rights; whether they are gone is looked up. Nothing is dropped while another process has a file mapped.
 """
 
-import re
-
-from unslow.commands.bench.bencher import Bencher, Wanted, cpu_wait_s
+from unslow.commands.bench.bencher import Wanted, cpu_wait_s
 from unslow.commands.bench.server import Own
 from unslow.commands.bench.sweeps import Limits
 from unslow.commands.bench.sweeps._trials import OUT_OF_TIME, answer_or_retry
 from unslow.facts.bench import LOAD, Sweep, SweepPoint
 from unslow.facts.errors import UserError
 from unslow.look.bench.page_cache import drop_pages, read_cached_share, read_disk_speed, read_users
+from unslow.look.kernel import parse_numbers
 from unslow.look.system import LookError, read_text
 from unslow.think.stats.load_times import Start, judge_load
 from unslow.think.stats.repeats import spread_of
 
 AXIS = "load"
-HELP = "a cold start against warm ones: is it the disk that loading waits for (own servers)"
 OWN_SERVER = True
 
 WARM_STARTS = 2
 GONE = 0.02  # The share of a file that may be left in memory where it counts as cold
 DISK_S = 3.0
 _TOKENS = 16
-_READ_BYTES = re.compile(r"^read_bytes: (\d{1,18})$", re.MULTILINE)
 
 
 def sweep(own: Own, limits: Limits) -> Sweep:
@@ -98,20 +95,16 @@ def _warm(own: Own, limits: Limits, warm: list[Start]) -> str:
 
 def _start(own: Own, case: str) -> Start:
     with own.started({}) as bencher:
-        read_bytes, waited_s = _read_bytes(bencher), cpu_wait_s(bencher.system, bencher.target.pid)
+        try:
+            text = read_text(bencher.system, f"/proc/{bencher.target.pid}/io")
+        except LookError:
+            text = ""
+        counted, waited_s = parse_numbers(text).get("read_bytes"), cpu_wait_s(bencher.system, bencher.target.pid)
+        read_bytes = None if counted is None else float(counted)
         wanted = Wanted(f"{AXIS} {case}", _TOKENS)
         first = answer_or_retry(bencher, wanted)
         later = answer_or_retry(bencher, wanted._replace(round=2))
         return Start(own.load_s, read_bytes, first.client_total_s, later.client_total_s, waited_s)
-
-
-def _read_bytes(bencher: Bencher) -> float | None:
-    try:
-        text = read_text(bencher.system, f"/proc/{bencher.target.pid}/io")
-    except LookError:
-        return None
-    found = _READ_BYTES.search(text)
-    return float(found[1]) if found else None
 
 
 def _point(at: int, label: str, starts: list[Start]) -> SweepPoint:

@@ -65,7 +65,6 @@ def is_there(system: System, target: Target) -> bool:
 
 
 AXIS = "minutes"
-HELP = "one user for minutes: does the speed hold (5 unless told: --sweep minutes=60)"
 OWN_SERVER = False
 
 USUAL_MINUTES = 5.0

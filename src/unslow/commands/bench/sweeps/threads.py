@@ -19,7 +19,6 @@ from unslow.think.stats.best_value import (
 )
 
 AXIS = "threads"
-HELP = "the best count of threads, for generating and for reading prompts (starts servers of its own)"
 OWN_SERVER = True
 
 PROMPT_S, LONGEST_PROMPT = 3.0, 512

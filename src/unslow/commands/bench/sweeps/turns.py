@@ -14,7 +14,6 @@ from unslow.think.stats.repeats import spread_of
 from unslow.think.stats.turns import Turn, judge_turns
 
 AXIS = "turns"
-HELP = "one conversation turn by turn: does the prompt cache hold"
 OWN_SERVER = False
 
 USUAL_TURNS, FEWEST_TURNS, MOST_TURNS = 5, 3, 64

@@ -7,7 +7,6 @@ from unslow.facts.bench import Sweep
 from unslow.facts.runtime import Runtime
 
 AXIS = "ubatch"
-HELP = "the tokens of a prompt computed at once (-ub): reading speed and memory (own servers)"
 OWN_SERVER = True
 _USUAL_BATCH = 2048
 

@@ -17,7 +17,6 @@ from unslow.think.stats.repeats import spread_of
 from unslow.think.stats.users import Burst, UsersPoint, burst_of, grows_no_more, judge_users, median_burst
 
 AXIS = "users"
-HELP = "more and more users at once: what all get together, what each gets, who waits"
 OWN_SERVER = False
 
 USUAL = (1, 2, 4, 8, 16, 32, 64)
