@@ -1,7 +1,4 @@
-"""The engines of a fleet with what belongs to each, what it was before.
-
-And what a reader must know before trusting that.
-"""
+"""The engines of a fleet with what belongs to each, what it was before, and what makes it doubtful."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,7 +1,4 @@
-"""The report as metrics that Prometheus reads, in both its dialects.
-
-Bounded in number, with nothing that names a person.
-"""
+"""The report as metrics that Prometheus reads, in both its dialects: bounded, with nothing that names a person."""
 
 import math
 import re

@@ -1,7 +1,4 @@
-"""Every query that a Prometheus is asked for a fleet.
-
-A constant number, over the window and the series that the options name.
-"""
+"""Every query that a Prometheus is asked for a fleet: a constant number, over the window and the series of options."""
 
 import re
 from collections.abc import Collection, Iterator, Sequence

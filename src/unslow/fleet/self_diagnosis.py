@@ -1,7 +1,4 @@
-"""Looks at what runs here, watches it, and judges it again and again.
-
-What came of it last is there for the exporter.
-"""
+"""Looks at what runs here, watches it and judges it again and again; the exporter has what came of it last."""
 
 import os
 import re
@@ -227,7 +224,6 @@ class WatchedServer:
         self._thread = Thread(target=self._run, name="unslow exporter asks", daemon=True)
 
     def start(self) -> None:
-        """Begin to ask."""
         if self._samples:
             self.watched.sampler.start()
         self._thread.start()
@@ -317,7 +313,6 @@ class Looker:
         self._good_at: float | None = None
 
     def start(self) -> None:
-        """Begin."""
         self._thread.start()
 
     def stop(self) -> None:

@@ -1,7 +1,4 @@
-"""One Prometheus that is asked everything at one moment of its own clock.
-
-Queries sent again where that helps, refusals explained.
-"""
+"""One Prometheus, asked everything at one moment of its own clock; queries are sent again, refusals explained."""
 
 import re
 import time
