@@ -275,9 +275,6 @@ def _pool(workers: int) -> ProcessPoolExecutor:
     context = multiprocessing.get_context(way)
     if way == "forkserver":
         context.set_forkserver_preload(["unslow.fleet.preload"])
-    return ProcessPoolExecutor(workers, mp_context=context, initializer=_leave_interrupts)
-
-
-def _leave_interrupts() -> None:
-    """Ctrl-C is for the process that asked: it ends the others."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Ctrl-C is for the process that asked: it ends the others
+    ignored = (signal.SIGINT, signal.SIG_IGN)
+    return ProcessPoolExecutor(workers, mp_context=context, initializer=signal.signal, initargs=ignored)
