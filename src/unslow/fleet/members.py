@@ -162,7 +162,8 @@ class Before:
     """The past of every engine that has one."""
 
     def __init__(self, asking: Asking, engines: Iterable[Engine], pasts: Iterable[Past], labels: Labels) -> None:
-        self._labels, self._images = labels, read_images_before(asking)
+        self._labels = labels
+        self._workloads, self._told = read_images_before(asking)
         groups: dict[_Whose, list[Past]] = defaultdict(list)
         for past in pasts:
             groups[self._whose(past.labels)].append(past)
@@ -189,10 +190,10 @@ class Before:
     def version(self, engine: Engine, subject: Subject | None) -> str:
         """The version then, where something told it."""
         key, scope = self._whose(engine.labels), scope_of(engine.labels)
-        images = {text: text for pod in self._images.of_workloads.all(key[:2], scope) for text in pod.images}
+        images = {text: text for pod in self._workloads.all(key[:2], scope) for text in pod.images}
         found = version_of(images, engine.runtime)
         if not found and subject:
-            found = self._images.of_subjects.get(subject_key(subject.labels), "")
+            found = self._told.get(subject_key(subject.labels), "")
         labelled = self._versions.get(key, set())
         return found or (next(iter(labelled)) if len(labelled) == 1 else "")
 
