@@ -19,5 +19,5 @@ class Recorded:
     def instant(self, query, at=None, about=""):
         self.asked.append(about)
         if about in self.failing:
-            return Answered([], (), "query timed out")
+            return Answered([], "query timed out")
         return Answered([Series(dict(labels), value) for labels, value in self.answers.get(about, ())])

@@ -288,10 +288,10 @@ def test_what_was_measured_lies_below_what_is_seen(world, found, monkeypatch):
     run = Run(decode_tokens_per_s=reported(2.5, "measured"))
     asked = []
 
-    def measure(seen: Snapshot, subjects: tuple[Subject, ...], now_s: float) -> set[Any]:
+    def measure(seen: Snapshot, now_s: float) -> set[Any]:
         asked.append(now_s)
         looker._measurements._due_at = now_s + 3600
-        looker._measurements._runs = {module.place_of(one): run for one in subjects}
+        looker._measurements._runs = {module.place_of(one): run for one in seen.subjects}
         return set(looker._measurements._runs)
 
     monkeypatch.setattr(looker._measurements, "measure", measure)

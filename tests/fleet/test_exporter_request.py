@@ -12,11 +12,11 @@ def request(*words: str) -> ExporterSettings:
     return ExporterSettings.of(parse_words(["exporter", *words])[1])
 
 
-def test_as_it_is_without_flags():
+def test_as_it_is_without_flags(wording):
     asked = request()
     assert (asked.listen, asked.every_s, asked.measure_every_s) == (Address("127.0.0.1", 9877), 60.0, None)
     assert asked.listen.is_loopback
-    assert "no prompt is sent" in as_words(asked, 9877)
+    wording(as_words(asked, 9877), tells="http://127.0.0.1:9877/metrics")
 
 
 def test_all_of_them(wording):

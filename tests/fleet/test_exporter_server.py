@@ -134,9 +134,10 @@ def test_silent_connections_keep_nobody_out(server, holders):
             thread.join()
 
 
-def test_a_port_that_is_taken(server):
-    with pytest.raises(UserError, match="something listens there already"):
+def test_a_port_that_is_taken(server, wording):
+    with pytest.raises(UserError, match=f"127.0.0.1:{server.server_port}") as raised:
         ExporterServer(Address("127.0.0.1", server.server_port), server.answers)
+    wording(raised.value.message.partition(": ")[2])
 
 
 def drips(line: socket.socket, seconds: float) -> None:

@@ -41,7 +41,7 @@ def deadly_finish(report: SubjectReport, case: Case) -> SubjectReport:
 
 def test_a_few_are_judged_here():
     steps = Steps()
-    found = judged(members(3), 0, steps)
+    found = judged(members(3), 0, steps.step)
     assert [one.instance.key for one in found] == ["m0", "m1", "m2"]
     assert {one.instance.verdict for one in found} == {"normal"}
     assert steps.seen == [("judging 3 instances", 1.0)]
@@ -49,7 +49,7 @@ def test_a_few_are_judged_here():
 
 
 def test_nobody_at_all():
-    assert judged([], 0, Steps()) == []
+    assert judged([], 0, Steps().step) == []
 
 
 def test_processes_are_for_many():
@@ -71,7 +71,7 @@ def test_a_bug_is_one_members_own(monkeypatch, wording):
 
 def test_readings_that_can_not_be_stay_with_their_member():
     wild = member(about={"engine": {"running": Reading(float("inf"), "x"), "token_gap_s": Reading(1e-300, "x")}})
-    found = judged([*members(1), wild], 1, Steps())
+    found = judged([*members(1), wild], 1, Steps().step)
     assert found[0].instance.verdict == "normal"
     assert found[1].instance.verdict == "cannot_tell"
 
@@ -83,7 +83,7 @@ def test_a_process_that_dies_names_who_killed_it_and_nobody_else():
         fleet[place] = msgspec.structs.replace(
             member(gpu(name=DEADLY, **HOT), preemptions=400.0, waiting=6.0, queue_s=4.0), key=f"m{place}"
         )
-    found = judged(fleet, 2, Steps(), deadly_finish)
+    found = judged(fleet, 2, Steps().step, deadly_finish)
     assert [one.instance.key for one in found] == [f"m{n}" for n in range(len(fleet))]
     ended = {n for n, one in enumerate(found) if "the process that judged it ended" in one.instance.notes}
     assert ended == killers

@@ -139,18 +139,18 @@ def test_how_many_gpus_a_copy_of_the_model_lies_on(info, expected):
     assert cut.origin is Origin.ESTIMATED
 
 
-def test_without_the_size_of_the_cache_only_a_model_that_needs_all_tells():
+def test_without_the_size_of_the_cache_only_a_model_that_needs_all_tells(wording):
     large = member(*map(gpu, range(4)), about={"info": {}, "model": "meta-llama/Llama-3.3-70B-Instruct"})
     assert subject(large).runtime.tensor_parallel.value == 4
     open_question = member(gpu(0), gpu(1), about={"info": {}})
-    assert "a copy of the model each" in subject(open_question).runtime.tensor_parallel.why
+    wording(subject(open_question).runtime.tensor_parallel.why, tells="2 GPUs")
     report = diagnose(snapshot_of(open_question)).subjects[0]
     assert report.verdict == "cannot_tell", "with or without a cut it may be slow or not"
 
 
-def test_a_cache_between_one_copy_and_all_gpus_tells_nothing():
+def test_a_cache_between_one_copy_and_all_gpus_tells_nothing(wording):
     odd = member(*map(gpu, range(4)), about={"info": CACHE_OF_TWO})
-    assert "fill the memory of 2" in subject(odd).runtime.tensor_parallel.why
+    wording(subject(odd).runtime.tensor_parallel.why, tells="4 belong")
 
 
 @pytest.mark.parametrize(("used", "share"), [(7.0e9, 1.0), (3.0e9, 0.61), (4.7e9, None)])

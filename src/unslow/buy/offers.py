@@ -1,7 +1,4 @@
-"""Everything that could be bought for a model with its price and speed, and which to take.
-
-The versioned answer of `unslow choose`.
-"""
+"""Everything that could be bought for a model with its price and speed, and which to take, for `unslow choose`."""
 
 from collections.abc import Iterator, Sequence
 from functools import cache

@@ -1,7 +1,4 @@
-"""What could be bought.
-
-Cards and machines of the catalogue, this machine, their speed with a model, and the buyer's own prices.
-"""
+"""What could be bought: cards and machines, this machine, their speed with a model, and the buyer's own prices."""
 
 import re
 import tomllib

@@ -196,7 +196,12 @@ class _Tier(NamedTuple):
 def tiers(_system: System, request: TiersRequest, progress: Progress | None = None) -> TiersReport:
     """What fits whole on each size of memory, at which quant, and how fast a typical device is with it."""
     question, said = PredictRequest(depth=request.context), progress or Silent()
-    every, groups = _tiers(request), shapes(well_known().values(), request.context)
+    both = request.memory or request.unified
+    cards, unified = (request.memory, request.unified) if both else (CARDS, UNIFIED)
+    if len(cards) + len(unified) > _MOST_TIERS:
+        raise UserError(f"{len(cards) + len(unified)} sizes of memory are too many", f"{_MOST_TIERS} at most")
+    every = [*(_tier(size, unified=False) for size in cards), *(_tier(size, unified=True) for size in unified)]
+    groups = shapes(well_known().values(), request.context)
     least = mix_named(request.quant_least).name
     shown = []
     for n, tier in enumerate(every):
@@ -218,14 +223,6 @@ _NOTES = (
     "one of each family, the newest version about as large; what was trained for less than 32,768 tokens comes last",
     "the typical device has the middle bandwidth of those since 2020 with so much memory, of cards of the cheaper half",
 )
-
-
-def _tiers(request: TiersRequest) -> list[_Tier]:
-    both = request.memory or request.unified
-    cards, unified = (request.memory, request.unified) if both else (CARDS, UNIFIED)
-    if len(cards) + len(unified) > _MOST_TIERS:
-        raise UserError(f"{len(cards) + len(unified)} sizes of memory are too many", f"{_MOST_TIERS} at most")
-    return [*(_tier(size, unified=False) for size in cards), *(_tier(size, unified=True) for size in unified)]
 
 
 def _tier(size: int, *, unified: bool) -> _Tier:

@@ -208,7 +208,7 @@ def fleet_report(request: FleetSettings, progress: Progress) -> FleetReport:
 
 def report_on(fleet: Fleet, request: FleetSettings, progress: Progress, started_s: float) -> FleetReport:
     """The same of a fleet that was read."""
-    found = judged(fleet.members, request.workers, progress, spelled_subject)
+    found = judged(fleet.members, request.workers, progress.step, spelled_subject)
     progress.step(f"comparing {len(found)} instances", 1.0)
     head = FleetReport(
         unslow_version=__version__,

@@ -148,10 +148,6 @@ _PLACE = "cluster, namespace, pod, job, instance, subject, version"
 
 def dashboard_text(pages: str = SERVED) -> str:
     """The whole dashboard; `pages` is the address of the documentation that causes lead to."""
-    return json.dumps(_dashboard(f"{pages.rstrip('/')}/"), indent=2, ensure_ascii=False) + "\n"
-
-
-def _dashboard(pages: str) -> dict[str, Any]:
     # Changes of a version, as told by the exporter and by Kubernetes
     info, images = 'unslow_subject_info{version!=""}', "unslow:model_image:count"
     by_image = "cluster, namespace, model, image"
@@ -160,7 +156,7 @@ def _dashboard(pages: str) -> dict[str, Any]:
         _annotation("Versions", versions, "{{subject}} {{version}}", "{{instance}}"),
         _annotation("Images", f"{images} unless on ({by_image}) {images} offset 10m", "{{model}}", "{{image}}"),
     ]
-    return {
+    dashboard = {
         "uid": "unslow-fleet",
         "title": "unslow: why the fleet is slow",
         "description": "Made by `unslow fleet dashboard`. It needs the recording rules of `unslow fleet rules`.",
@@ -172,11 +168,12 @@ def _dashboard(pages: str) -> dict[str, Any]:
         "refresh": "1m",
         "time": {"from": "now-6h", "to": "now"},
         "timezone": "browser",
-        "templating": {"list": _variables(pages)},
+        "templating": {"list": _variables(f"{pages.rstrip('/')}/")},
         "annotations": {"list": annotations},
         "links": [],
         "panels": laid_out(dashboard_rows()),
     }
+    return json.dumps(dashboard, indent=2, ensure_ascii=False) + "\n"
 
 
 def _variables(pages: str) -> list[dict[str, Any]]:

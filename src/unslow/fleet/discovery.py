@@ -1,7 +1,4 @@
-"""Which engines there are and where: one for each target that serves a runtime's series.
-
-Hosts, pods and GPUs by their names.
-"""
+"""Which engines there are and where: one for each target of a runtime; hosts, pods and GPUs by their names."""
 
 import ipaddress
 import re
@@ -263,7 +260,6 @@ class Named(Generic[S]):
         self._by: dict[object, list[S]] = defaultdict(list)
 
     def add(self, name: object, thing: S) -> None:
-        """One more of this name."""
         if name and thing not in self._by[name]:
             self._by[name].append(thing)
 

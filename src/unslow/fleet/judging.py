@@ -1,7 +1,4 @@
-"""The judgement of every member, in as many processes as there are processors.
-
-With what its own exporter says of it.
-"""
+"""The judgement of every member, in as many processes as there are processors, with what its exporter says."""
 
 import multiprocessing
 import os
@@ -11,7 +8,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -161,18 +158,12 @@ CHUNK = 32
 """Members that are judged between two messages: a third of a second, and what is judged anew where a process dies."""
 MOST_WAITING = 3  # Chunks for each process that are on their way: more would only take memory
 
+Step = Callable[[str, float], None]  # Is told what is being done, and how much of it is done
 Finish = Callable[[SubjectReport, Case], SubjectReport]
 """What is done with the report on one case before it is kept; it travels to other processes, so it has a name there."""
 
 
-class Progress(Protocol):
-    """Where progress goes."""
-
-    def step(self, text: str, share: float) -> None:
-        """What is being done now, and how much of it is done."""
-
-
-def judged(members: Sequence[Member], workers: int, progress: Progress, finish: Finish | None = None) -> list[Judged]:
+def judged(members: Sequence[Member], workers: int, step: Step, finish: Finish | None = None) -> list[Judged]:
     """Each member judged, in their order; 0 workers is as many as are worth it."""
     one = partial(judged_member, finish=finish)
     count = workers or workers_for(len(members))
@@ -181,7 +172,7 @@ def judged(members: Sequence[Member], workers: int, progress: Progress, finish: 
     for done, (place, answer) in enumerate(pairs, 1):
         found[place] = answer
         if done % CHUNK == 0 or done == len(members):
-            progress.step(f"judging {len(members)} instances", done / len(members))
+            step(f"judging {len(members)} instances", done / len(members))
     return [answer for answer in found if answer is not None]
 
 
@@ -284,9 +275,6 @@ def _pool(workers: int) -> ProcessPoolExecutor:
     context = multiprocessing.get_context(way)
     if way == "forkserver":
         context.set_forkserver_preload(["unslow.fleet.preload"])
-    return ProcessPoolExecutor(workers, mp_context=context, initializer=_leave_interrupts)
-
-
-def _leave_interrupts() -> None:
-    """Ctrl-C is for the process that asked: it ends the others."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Ctrl-C is for the process that asked: it ends the others
+    ignored = (signal.SIGINT, signal.SIG_IGN)
+    return ProcessPoolExecutor(workers, mp_context=context, initializer=signal.signal, initargs=ignored)

@@ -160,7 +160,10 @@ def missing_tokens(case: Case, report: SubjectReport, traffic: Traffic, given: f
     answers = None if gain is None else given * gain
     whole = given + (answers or 0.0)
     requests = _of_requests(case, report, traffic, given, whole)
-    slower = _slower_with_all(case, traffic) if traffic.waiting else 1.0
+    # How many times as long a step takes with those who wait in it too, by physics; 1 where nothing tells
+    loads = (max(1, round(load)) for load in (traffic.running, traffic.running + traffic.waiting))
+    now, then = (times_as_long(case, load, depth_of(case)) for load in loads) if traffic.waiting else (None, None)
+    slower = max(1.0, then / now) if now and then else 1.0
     waiting = _of_waiting(report, traffic, rate or given / max(1.0, traffic.running), best, slower)
     if best:  # all together get no more than what is achievable, or than what they get already
         most = (traffic.running + traffic.waiting) * max(best.mid, rate or 0.0) / slower
@@ -210,10 +213,3 @@ def _of_waiting(report: SubjectReport, traffic: Traffic, rate: float, best: Rang
         return 0.0
     each = min(rate, best.mid) if best else rate
     return max(0.0, each * ((traffic.running + traffic.waiting) / slower - traffic.running))
-
-
-def _slower_with_all(case: Case, traffic: Traffic) -> float:
-    """How many times as long a step takes with those who wait in it too, by physics; 1 where nothing tells."""
-    present = traffic.running + traffic.waiting
-    now, then = (times_as_long(case, max(1, round(n)), depth_of(case)) for n in (traffic.running, present))
-    return max(1.0, then / now) if now and then else 1.0

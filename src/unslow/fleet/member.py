@@ -1,7 +1,4 @@
-"""One engine of a fleet, with everything of it, of its GPUs and of its host that a Prometheus could tell.
-
-Under which names.
-"""
+"""One engine of a fleet with all that a Prometheus could tell of it, its GPUs and its host, and under which names."""
 
 from collections.abc import Mapping
 from typing import NamedTuple

@@ -1,7 +1,4 @@
-"""The engines of a fleet with what belongs to each, what it was before.
-
-And what a reader must know before trusting that.
-"""
+"""The engines of a fleet with what belongs to each, what it was before, and what makes it doubtful."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -165,7 +162,8 @@ class Before:
     """The past of every engine that has one."""
 
     def __init__(self, asking: Asking, engines: Iterable[Engine], pasts: Iterable[Past], labels: Labels) -> None:
-        self._labels, self._images = labels, read_images_before(asking)
+        self._labels = labels
+        self._workloads, self._told = read_images_before(asking)
         groups: dict[_Whose, list[Past]] = defaultdict(list)
         for past in pasts:
             groups[self._whose(past.labels)].append(past)
@@ -192,10 +190,10 @@ class Before:
     def version(self, engine: Engine, subject: Subject | None) -> str:
         """The version then, where something told it."""
         key, scope = self._whose(engine.labels), scope_of(engine.labels)
-        images = {text: text for pod in self._images.of_workloads.all(key[:2], scope) for text in pod.images}
+        images = {text: text for pod in self._workloads.all(key[:2], scope) for text in pod.images}
         found = version_of(images, engine.runtime)
         if not found and subject:
-            found = self._images.of_subjects.get(subject_key(subject.labels), "")
+            found = self._told.get(subject_key(subject.labels), "")
         labelled = self._versions.get(key, set())
         return found or (next(iter(labelled)) if len(labelled) == 1 else "")
 

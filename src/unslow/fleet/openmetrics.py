@@ -1,7 +1,4 @@
-"""The report as metrics that Prometheus reads, in both its dialects.
-
-Bounded in number, with nothing that names a person.
-"""
+"""The report as metrics that Prometheus reads, in both its dialects: bounded, with nothing that names a person."""
 
 import math
 import re
@@ -158,12 +155,6 @@ def _findings(one: SubjectReport) -> Iterator[Sample]:
         yield Sample(known[name], {"cause": name, "phase": causes[name].phase})
 
 
-def _confidences(one: SubjectReport) -> Iterator[Sample]:
-    for finding in one.findings:
-        if finding.cause in all_causes():
-            yield Sample(finding.confidence, {"cause": finding.cause})
-
-
 def _costs(one: SubjectReport) -> Iterator[Sample]:
     for finding in one.findings:
         if finding.cost and finding.cause in all_causes():
@@ -180,11 +171,6 @@ def _expected(which: Literal["as_configured", "achievable"]) -> Samples:
             yield from (Sample(getattr(known, bound), {"bound": bound}) for bound in BOUNDS)
 
     return bounds
-
-
-def _ceiling(one: SubjectReport) -> Iterator[Sample]:
-    if one.expected.ceiling_tokens_per_s is not None:
-        yield Sample(one.expected.ceiling_tokens_per_s)
 
 
 def _budget(one: SubjectReport) -> Iterator[Sample]:
@@ -206,7 +192,8 @@ _OF_SUBJECTS: tuple[tuple[str, str, str, Samples], ...] = (
      lambda one: [Sample(one.verdict == verdict, {"verdict": verdict}) for verdict in VERDICTS]),
     ("unslow_finding", "",
      "1 where the cause was found, 0 where it was ruled out; absent where that can't be told.", _findings),
-    ("unslow_finding_confidence", "", "How sure a finding is, from 0 to 1.", _confidences),
+    ("unslow_finding_confidence", "", "How sure a finding is, from 0 to 1.",
+     lambda one: [Sample(f.confidence, {"cause": f.cause}) for f in one.findings if f.cause in all_causes()]),
     ("unslow_finding_cost_seconds", "seconds",
      "Time lost to a cause that was found, for each token, token of a prompt, or request.", _costs),
     ("unslow_decode_tokens_per_second", _TOKENS,
@@ -219,7 +206,7 @@ _OF_SUBJECTS: tuple[tuple[str, str, str, Samples], ...] = (
     ("unslow_achievable_decode_tokens_per_second", _TOKENS, "The same with every found cause cured.",
      _expected("achievable")),
     ("unslow_ceiling_decode_tokens_per_second", _TOKENS, "The speed that the bandwidth of the memory allows.",
-     _ceiling),
+     lambda one: [Sample(speed)] if (speed := one.expected.ceiling_tokens_per_s) is not None else []),
     ("unslow_budget_seconds", "seconds",
      "Where the measured time of a token, of a token of a prompt or of a request goes.", _budget),
 )  # fmt: skip

@@ -1,7 +1,4 @@
-"""Every query that a Prometheus is asked for a fleet.
-
-A constant number, over the window and the series that the options name.
-"""
+"""Every query that a Prometheus is asked for a fleet: a constant number, over the window and the series of options."""
 
 import re
 from collections.abc import Collection, Iterator, Sequence
@@ -196,7 +193,11 @@ def special_queries(options: Options, there: Collection[str]) -> Iterator[Query]
     for of, why in (("engine", "how engines say they are set up"), ("gpu", "the names of GPUs"), ("host", "of hosts")):
         yield Query(f"{of}_info", of, _info(of, options, there), why)  # type: ignore[arg-type]
     yield Query("before", "engine", _before(options, there), "the same engines at the time to compare with")
-    yield Query("pods", "pods", _pods(options, there), "on which node a pod runs")
+    pods = ""
+    if "kube_state" in there and _engines(there):
+        info = _in_pods("last_over_time(kube_pod_info{}[W])", options, there)
+        pods = f"group by (namespace, pod, node, host_ip, {', '.join(SCOPE)}) ({info})"
+    yield Query("pods", "pods", pods, "on which node a pod runs")
     yield Query("images", "pods", _images(options, there), "which version it is")
     yield Query("images_before", "pods", _images(options, there, options.compare_s), "which it was")
     yield Query("containers", "pods", _containers(options, there), "what its container may use")
@@ -284,13 +285,6 @@ def _in_pods(expression: str, options: Options, there: Collection[str], ago_s: f
 
 def _renamed(expression: str, label: str, name: str) -> str:
     return f'label_replace({expression}, "{label}", "$1", "{name}", "(.+)")'
-
-
-def _pods(options: Options, there: Collection[str]) -> str:
-    if "kube_state" not in there or not _engines(there):
-        return ""
-    info = _in_pods("last_over_time(kube_pod_info{}[W])", options, there)
-    return f"group by (namespace, pod, node, host_ip, {', '.join(SCOPE)}) ({info})"
 
 
 def _images(options: Options, there: Collection[str], ago_s: float | None = None) -> str:

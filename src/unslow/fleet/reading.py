@@ -4,7 +4,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping, MutableMapping
 from sys import intern
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from unslow.catalog.prometheus import exporters, exporters_of
 from unslow.facts.errors import UserError
@@ -373,23 +373,20 @@ def _image(labels: Mapping[str, str]) -> dict[str, str]:
     return {plain(container): plain(labels.get("image_spec") or labels.get("image", ""))}
 
 
-class Images(NamedTuple):
-    """What ran at the time to compare with."""
+def read_images_before(asking: Asking) -> tuple[Named[Pod], dict[SubjectKey, str]]:
+    """What ran at the time to compare with.
 
-    of_workloads: Named[Pod]  # By namespace and the name that its pods begin with; the images by their own text
-    of_subjects: dict[SubjectKey, str]  # Versions that `unslow exporter` told
-
-
-def read_images_before(asking: Asking) -> Images:
-    """The versions at the time to compare with."""
-    found = Images(Named[Pod](), {})
+    By namespace and the name that the pods of a workload begin with, the images by their own text; by engine, the
+    version that `unslow exporter` told.
+    """
+    workloads, versions = Named[Pod](), dict[SubjectKey, str]()
     for labels, _ in asking.answer("images_before").series:
         if labels.pop(MARK, "") == "image":
-            made_by = _pod(found.of_workloads, {**labels, "pod": workload(labels.get("pod", ""))})
+            made_by = _pod(workloads, {**labels, "pod": workload(labels.get("pod", ""))})
             made_by.images.update({text: text for text in _image(labels).values()})
         else:
-            found.of_subjects[subject_key(labels)] = labels.get("exported_version") or labels.get("version", "")
-    return found
+            versions[subject_key(labels)] = labels.get("exported_version") or labels.get("version", "")
+    return workloads, versions
 
 
 def workload(pod: str) -> str:

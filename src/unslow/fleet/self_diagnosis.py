@@ -1,14 +1,11 @@
-"""Looks at what runs here, watches it, and judges it again and again.
-
-What came of it last is there for the exporter.
-"""
+"""Looks at what runs here, watches it and judges it again and again; the exporter has what came of it last."""
 
 import os
 import re
 import sys
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import datetime
 from threading import Event, Thread
 from typing import NamedTuple, TypeVar
@@ -138,33 +135,30 @@ class Measurements:
         self._due_at = 0.0
         self._runs: dict[Place, Run] = {}
         self._door: ClosingSystem | None = None
-        self.missed: tuple[str, ...] = ()
-        """Which servers were not measured the last time, and why."""
 
     def is_due(self, now_s: float) -> bool:
         """Whether it is allowed, and time."""
         return self._every_s is not None and now_s >= self._due_at
 
-    def measure(self, seen: Snapshot, subjects: Sequence[Subject], now_s: float) -> set[Place]:
+    def measure(self, seen: Snapshot, now_s: float) -> set[Place]:
         """Measure them one after the other, and say which; one that is busy, or would lose a cache, is left alone."""
         from unslow.commands.diagnose.visit import Measuring  # noqa: PLC0415 (only where it is allowed)
 
         self._due_at = now_s + (self._every_s or 0.0)
-        runs = {place: run for place, run in self._runs.items() if place in map(place_of, subjects)}
+        runs = {place: run for place, run in self._runs.items() if place in map(place_of, seen.subjects)}
         done_now: set[Place] = set()
-        missed = []
         request = Looking(api_key=self._watch.api_key or None)
-        for subject in subjects:
+        for subject in seen.subjects:
             host = urlsplit(subject.runtime.url.value_or("")).hostname
             self._door = door = ClosingSystem([host] if host else [])
             (done,) = Measuring(door, request, Silent(), QUICK, door=door).measured(seen, [subject]).subjects
             place, run = place_of(subject), self._watch.discretion.facts(done.run)
             if isinstance(run.decode_tokens_per_s, Unknown):
-                missed.append(f"{place[0]}: {run.decode_tokens_per_s.why}")
+                _tell(f"not measured: {place[0]}: {run.decode_tokens_per_s.why}")
             else:
                 runs[place] = run
                 done_now.add(place)
-        self._runs, self._door, self.missed = runs, None, tuple(missed)
+        self._runs, self._door = runs, None
         return done_now
 
     def laid_over(self, subject: Subject) -> Subject:
@@ -228,7 +222,6 @@ class WatchedServer:
         self._thread = Thread(target=self._run, name="unslow exporter asks", daemon=True)
 
     def start(self) -> None:
-        """Begin to ask."""
         if self._samples:
             self.watched.sampler.start()
         self._thread.start()
@@ -318,7 +311,6 @@ class Looker:
         self._good_at: float | None = None
 
     def start(self) -> None:
-        """Begin."""
         self._thread.start()
 
     def stop(self) -> None:
@@ -366,9 +358,7 @@ class Looker:
         self.find()
         if self._seen is not None and self._measurements.is_due(self._system.clock()):
             seen = self._seen
-            measured = self._measurements.measure(seen, seen.subjects, self._system.clock())
-            for words in self._measurements.missed:
-                _tell(f"not measured: {words}")
+            measured = self._measurements.measure(seen, self._system.clock())
             self._refresh(seen)
             for post in self._posts:
                 if place_of(post.watched.subject) in measured:

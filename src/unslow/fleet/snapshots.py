@@ -1,7 +1,4 @@
-"""One snapshot for each member of a fleet, so that the same causes judge it.
-
-Its model, its traffic, its earlier self.
-"""
+"""One snapshot for each member of a fleet, so that the same causes judge it: its model, traffic and earlier self."""
 
 import math
 from functools import lru_cache

@@ -182,8 +182,10 @@ def paces(group: list[Instance], window_s: float) -> Paces | None:
     known = np.flatnonzero(np.isfinite(reached))
     if len(known) <= LEAST_PEERS:
         return None
-    told = healthy[known] if healthy[known].any() else np.ones(len(known), dtype=np.bool_)
-    return Paces([places[n] for n in known], speeds[known], reached[known], _noise(reached[known][told]))
+    told = reached[known][healthy[known]] if healthy[known].any() else reached[known]
+    spread = float(np.median(np.abs(told - np.median(told)))) * _OF_MEDIAN
+    noise = min(1.0, max(NOISE * (1.0 + FEW / len(told)), DEVIATIONS * spread))  # more in a small group
+    return Paces([places[n] for n in known], speeds[known], reached[known], noise)
 
 
 def _expected(one: Instance) -> float | None:
@@ -216,12 +218,6 @@ def _usual(values: Floats, loads: Floats, healthy: NDArray[np.bool_], *, by_phys
     ])  # fmt: skip
 
 
-def _noise(reached: Floats) -> float:
-    """What may differ by chance in this group, at least `NOISE`, and more in a small one."""
-    spread = float(np.median(np.abs(reached - np.median(reached)))) * _OF_MEDIAN
-    return min(1.0, max(NOISE * (1.0 + FEW / len(reached)), DEVIATIONS * spread))
-
-
 MOST_ODD = 50  # Of one group that are told of; where more are slow, it is the group that is slow
 
 UNKNOWN_DEVICES = "on which devices they run is not known, so that they may not be alike"
@@ -230,20 +226,17 @@ UNKNOWN_DEVICES = "on which devices they run is not known, so that they may not 
 def peer_groups(judged: Sequence[Judged], window_s: float) -> tuple[PeerGroup, ...]:
     """Every group, those with odd ones first, then the largest."""
     groups: dict[tuple[str, str, str], list[Judged]] = {}
-    for one in judged:
-        groups.setdefault((one.instance.runtime, one.instance.model, devices_words(one.instance)), []).append(one)
+    for member in judged:
+        one = member.instance
+        # Its CPU counts only where it has no GPU
+        devices = one.devices[:-1] if one.gpus and len(one.devices) > one.gpus else one.devices
+        groups.setdefault((one.runtime, one.model, counted_names(devices)), []).append(member)
     found = [_group(kind, members, window_s) for kind, members in groups.items()]
     return tuple(sorted(found, key=lambda g: (-len(g.odd), -g.instances, g.runtime, g.model, g.devices)))
 
 
-def devices_words(one: Instance) -> str:
-    """Its devices with how often each is there, such as `4 x NVIDIA H100`; its CPU only where it has no GPU."""
-    names = one.devices[:-1] if one.gpus and len(one.devices) > one.gpus else one.devices
-    return counted_names(names)
-
-
 def counted_names(names: Iterable[str]) -> str:
-    """Each name once, with how often it is there."""
+    """Each name once, with how often it is there, such as `4 x NVIDIA H100`."""
     return ", ".join(f"{count} x {name}" if count > 1 else name for name, count in Counter(names).items())
 
 

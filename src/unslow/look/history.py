@@ -31,15 +31,6 @@ SELECTED = """
 _LONGEST = 300
 
 
-class Filters(NamedTuple):
-    """Which benchmarks to list; a word is looked for in any place, in either case."""
-
-    model: str = ""
-    runtime: str = ""
-    label: str = ""
-    protocol: str = ""
-
-
 def columns_of(bench: Bench, owner: str) -> dict[str, Any]:
     """What the tables hold beside the benchmark itself; `owner` is empty once it is finished."""
     decode, prefill = bench.figures.get(DECODE), bench.figures.get(PREFILL)
@@ -309,15 +300,9 @@ class History:
             connection.execute(query, tuple(known.values()))
             connection.execute("DELETE FROM pieces WHERE bench = ?", (bench.id,))
 
-    def all(self, limit: int = 50, filters: Filters | None = None) -> list[Entry]:
-        """The newest ones that pass, newest first."""
-        where = _Where()
-        for column in ("model", "runtime", "label"):
-            if word := getattr(filters, column, ""):
-                where = where.and_(f"instr(lower({column}), lower(?)) > 0", word)
-        if filters and filters.protocol:
-            where = where.and_("protocol = ?", filters.protocol)
-        return self._entries(where, limit)
+    def all(self, limit: int = 50) -> list[Entry]:
+        """The newest ones, newest first."""
+        return self._entries(_Where(), limit)
 
     def entry(self, bench_id: str) -> Entry | None:
         """The line of one benchmark, by its whole id."""

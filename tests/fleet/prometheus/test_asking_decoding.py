@@ -29,7 +29,7 @@ def test_a_vector():
     got = parse_series(answer([sample("1.5e3", a="x"), sample("-0", a="y")]), MOST)
     assert got.series == [Series({"a": "x"}, 1500.0), Series({"a": "y"}, 0.0)]
     assert type(got.series[0]) is Series
-    assert (got.duplicates, got.valueless) == (0, 0)
+    assert got.duplicates == 0
 
 
 def test_names_of_labels_are_kept_once():
@@ -41,17 +41,16 @@ def test_names_of_labels_are_kept_once():
 def test_what_is_no_number_is_no_value(value: str):
     got = parse_series(answer([sample(value, a="x"), sample("1", a="y")]), MOST)
     assert got.series == [Series({"a": "y"}, 1.0)]
-    assert got.valueless == 1
 
 
 def test_a_native_histogram_has_no_one_value():
     got = parse_series(answer([{"metric": {"a": "x"}, "histogram": [1, {"count": "3"}]}]), MOST)
-    assert (got.series, got.valueless) == ([], 1)
+    assert got.series == []
 
 
 def test_a_scalar_is_a_series_without_labels():
     assert parse_series(answer([1.5, "42"], "scalar"), MOST).series == [Series({}, 42.0)]
-    assert parse_series(answer([1.5, "NaN"], "scalar"), MOST).valueless == 1
+    assert parse_series(answer([1.5, "NaN"], "scalar"), MOST).series == []
 
 
 def test_of_the_same_labels_the_first_is_kept():
@@ -69,7 +68,7 @@ def test_curves_leave_out_moments_without_a_value():
     ]
     got = parse_curves(answer(rows, "matrix"), MOST)
     assert got.curves == [Curve({"a": "x"}, [1.0, 3.0], [1.0, 3.0])]
-    assert (got.duplicates, got.valueless) == (1, 1)
+    assert got.duplicates == 1
 
 
 def test_warnings_and_what_victoria_metrics_says():
@@ -138,7 +137,7 @@ def test_whatever_is_sent_comes_back(rows: list[tuple[dict[str, str], float]]):
         if math.isfinite(value) and is_reading(value):
             first.setdefault(frozenset(labels.items()), value)
     assert {frozenset(one.labels.items()): one.value for one in got.series} == first
-    assert len(got.series) + got.duplicates + got.valueless == len(rows)
+    assert len(got.series) + got.duplicates == sum(is_reading(value) for _, value in rows)
 
 
 WHOLE = answer([sample("1", instance="a", job="ü"), sample("2", instance="b")], warnings=["x"])

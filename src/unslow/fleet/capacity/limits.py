@@ -1,7 +1,4 @@
-"""Measured moments as a curve, the load beyond it within physics, and what ends it.
-
-Speed, first token, cache or slots.
-"""
+"""Measured moments as a curve, the load beyond it by physics, and what ends it: speed, first token, cache, slots."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence

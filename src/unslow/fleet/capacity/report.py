@@ -1,7 +1,4 @@
-"""The versioned answer of `unslow fleet capacity`, for a person or a program.
-
-What was measured stands plain, what was simulated has a mark.
-"""
+"""The versioned answer of `unslow fleet capacity`: what was measured stands plain, what was simulated has a mark."""
 
 import re
 from collections.abc import Iterator, Sequence

@@ -30,11 +30,7 @@ class Answered(NamedTuple):
     """The answer to one instant query; every value is finite, and no two series have the same labels."""
 
     series: list[Series]
-    warnings: tuple[str, ...] = ()
-    """What the server says of its own answer, such as that a store did not respond: the answer is partial then."""
     failure: str = ""  # Why there is no answer, where the server refused this query alone; the series are empty then
-    valueless: int = 0
-    """Series that are not among them: those with a value such as NaN, a share of nothing, and native histograms."""
     hint: str = ""  # What to do about a failure
 
 
@@ -42,9 +38,7 @@ class AnsweredCurves(NamedTuple):
     """The answer to one range query."""
 
     curves: list[Curve]
-    warnings: tuple[str, ...] = ()
     failure: str = ""
-    hint: str = ""
 
 
 INSTANT, RANGE = "vector", "matrix"
@@ -93,13 +87,12 @@ class _Whole(Head, Generic[R], rename="camel"):
 
 
 class Decoded(NamedTuple):
-    """An answer of either kind; of series with the same labels the first is kept."""
+    """An answer of either kind; of series with the same labels the first is kept, and of none one without a value."""
 
     head: Head
     series: list[Series]
     curves: list[Curve]
     duplicates: int = 0
-    valueless: int = 0  # Series without one finite value: a share of nothing, or a native histogram
     at_s: float | None = None  # The moment of the first series of an instant query
 
 
@@ -166,7 +159,7 @@ def parse_series(body: bytes, most: int) -> Decoded:
         raise BadAnswerError("a value in its answer is no number") from error
     kept = _first_of_each(finite)
     at_s = found[0].value.at_s if found and found[0].value else None
-    return Decoded(_head(whole), kept, [], len(finite) - len(kept), len(found) - len(finite), at_s)
+    return Decoded(_head(whole), kept, [], len(finite) - len(kept), at_s)
 
 
 @without_collector()
@@ -187,7 +180,7 @@ def parse_curves(body: bytes, most: int) -> Decoded:
         raise BadAnswerError("a value in its answer is no number") from error
     with_values = [curve for curve in curves if curve.values]
     kept = _first_of_each(with_values)
-    return Decoded(_head(whole), [], kept, len(with_values) - len(kept), len(curves) - len(with_values))
+    return Decoded(_head(whole), [], kept, len(with_values) - len(kept))
 
 
 def _curve(samples: _Samples) -> Curve:
@@ -217,9 +210,8 @@ def _scalar(body: bytes) -> Decoded:
         raise _wrong(body, INSTANT) from None
     if whole.data is None or whole.data.result_type != "scalar":
         raise _wrong(body, INSTANT)
-    finite = is_reading(value)
-    series = [Series({}, value)] if finite else []
-    return Decoded(_head(whole), series, [], 0, 1 - len(series), whole.data.result.at_s)
+    series = [Series({}, value)] if is_reading(value) else []
+    return Decoded(_head(whole), series, [], 0, whole.data.result.at_s)
 
 
 def _head(whole: Head) -> Head:

@@ -1,7 +1,4 @@
-"""One Prometheus that is asked everything at one moment of its own clock.
-
-Queries sent again where that helps, refusals explained.
-"""
+"""One Prometheus, asked everything at one moment of its own clock; queries are sent again, refusals explained."""
 
 import re
 import time
@@ -19,7 +16,6 @@ from unslow.fleet.prometheus.answers import (
     AnsweredCurves,
     BadAnswerError,
     Decoded,
-    Head,
     parse_curves,
     parse_head,
     parse_series,
@@ -339,8 +335,8 @@ class Prometheus(AbstractContextManager["Prometheus"]):
         got = self._decoded("query", form, parse_series, about or query)
         self._step(self.asked)
         if isinstance(got, Refusal):
-            return Answered([], failure=got.why, hint=got.hint)
-        return Answered(got.series, self._warnings(got.head), valueless=got.valueless)
+            return Answered([], got.why, got.hint)
+        return Answered(got.series)
 
     def curves(self, query: str, start_s: float, end_s: float, step_s: float, about: str = "") -> AnsweredCurves:
         """The series over time."""
@@ -348,8 +344,8 @@ class Prometheus(AbstractContextManager["Prometheus"]):
         form = {"query": query, "start": f"{start_s:.3f}", "end": f"{end_s:.3f}", "step": f"{step_s:.3f}"}
         got = self._decoded("query_range", form, parse_curves, about or query)
         if isinstance(got, Refusal):
-            return AnsweredCurves([], failure=got.why, hint=got.hint)
-        return AnsweredCurves(got.curves, self._warnings(got.head))
+            return AnsweredCurves([], got.why)
+        return AnsweredCurves(got.curves)
 
     def statements(self) -> tuple[Statement, ...]:
         """What a reader must know of the answers so far: every failure and every doubt once."""
@@ -375,7 +371,8 @@ class Prometheus(AbstractContextManager["Prometheus"]):
         if isinstance(got, Refusal):
             self._said.say(got.kind, f"not answered: {got.why}", got.hint, about)
             return got
-        for warning in self._warnings(got.head):
+        told = [self._access.quoted(warning) for warning in (got.head.warnings or ())[:20]]
+        for warning in told or ["a part of the storage did not answer"] * got.head.is_partial:
             self._said.say("partial", f"the answer is partial: {warning}", _PARTS, about)
         if got.head.infos:
             self._info = self._info or self._access.quoted(got.head.infos[0])
@@ -389,10 +386,6 @@ class Prometheus(AbstractContextManager["Prometheus"]):
         patience_s = max(1, int(self._access.timeout_s * _SERVER_SHARE))
         # Thanos then answers with what it has and a warning, where it would refuse for one store that is away.
         return self._sending.ask(endpoint, {**form, "timeout": f"{patience_s}s", "partial_response": "true"})
-
-    def _warnings(self, head: Head) -> tuple[str, ...]:
-        told = tuple(self._access.quoted(warning) for warning in (head.warnings or ())[:20])
-        return told or (("a part of the storage did not answer",) if head.is_partial else ())
 
     def _first_moment(self) -> float:
         """The server's clock, by the cheapest of all queries; UserError where not even that is answered."""

@@ -42,7 +42,6 @@ class Said:
             queries.append(about)
 
     def statements(self) -> tuple[Statement, ...]:
-        """All of them."""
         found = []
         for (kind, text, hint), queries in self._about.items():
             more, count = len(queries) - _MOST_NAMED, "query" if len(queries) == 1 else f"{len(queries)} queries"
