@@ -58,11 +58,11 @@ def explain(cause: str) -> Page:
     """
     from unslow.commands.explain.pages import page
 
-    return Page(**page(cause)._asdict())
+    return page(cause)
 
 
 def causes() -> tuple[Page, ...]:
     """Every cause that can be found, in alphabetical order, and the verdict "normal" last."""
     from unslow.commands.explain.pages import pages
 
-    return tuple(Page(**page._asdict()) for page in pages())
+    return tuple(pages())

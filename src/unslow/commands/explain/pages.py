@@ -2,25 +2,14 @@
 
 import difflib
 import importlib
-from typing import NamedTuple
 
+from unslow.commands.explain import Page
 from unslow.facts.errors import UserError
 from unslow.think.causes import all_causes, cause_ids
 from unslow.think.causes._cause import Cause
 from unslow.think.judge import normal_for_this_hardware
 
 VERDICT = "normal_for_this_hardware"
-
-
-class Page(NamedTuple):
-    """A cause or verdict as documented."""
-
-    id: str
-    title: str
-    phase: str
-    needs: tuple[str, ...]
-    explains: tuple[str, ...]
-    text: str
 
 
 def pages() -> list[Page]:
@@ -43,9 +32,9 @@ def page(name: str) -> Page:
 def _of_cause(name: str, cause: Cause) -> Page:
     needs = tuple(n if isinstance(n, str) else " or ".join(n) for n in cause.needs)
     text = (importlib.import_module(f"unslow.think.causes.{name}").__doc__ or "").strip()
-    return Page(name, cause.title, cause.phase, needs, cause.explains, text)
+    return Page(id=name, title=cause.title, phase=cause.phase, needs=needs, explains=cause.explains, text=text)
 
 
 def _of_verdict() -> Page:
     text = normal_for_this_hardware.__doc__ or ""
-    return Page(VERDICT, normal_for_this_hardware.TITLE, "verdict", (), (), text)
+    return Page(id=VERDICT, title=normal_for_this_hardware.TITLE, phase="verdict", text=text)

@@ -252,14 +252,14 @@ def causes(_desk: ServerState, _question: Question) -> list[CausePage]:
     """Every cause that is known."""
     from unslow.commands.explain.pages import pages
 
-    return [CausePage(**page._asdict()) for page in pages()]
+    return [CausePage(**msgspec.structs.asdict(page)) for page in pages()]
 
 
 def explain(_desk: ServerState, question: Question) -> CausePage:
     """One of them."""
     from unslow.commands.explain.pages import page
 
-    return CausePage(**page(question.path["cause"])._asdict())
+    return CausePage(**msgspec.structs.asdict(page(question.path["cause"])))
 
 
 _PAGE = "unslow.page.server.endpoints:CausePage"
