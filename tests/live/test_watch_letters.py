@@ -75,7 +75,7 @@ def test_plain_lines_without_a_server_and_without_a_speed(wording):
 
 
 def test_one_moment_as_a_whole():
-    text = whole_moment(decoding(), (), 100, ASCII)
+    text = whole_moment(decoding(), ASCII)
     assert text.isascii()
     for label in ("Speed", "Wall", "Suspicion", "Phases", "Requests", "Devices", "Memory", "Host"):
         assert f"\n{label} " in text

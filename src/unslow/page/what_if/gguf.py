@@ -15,7 +15,7 @@ from unslow.page.what_if.memory_view import (
     LayerCount,
     Stranger,
     bar_of,
-    bar_without_size,
+    own_parts,
     verdict_with,
     what_if_summary,
 )
@@ -282,9 +282,9 @@ def parts_of(shown: MemoryShown) -> Parts:
 
 
 def host_bar(room: Room | None, parts: Parts) -> MemoryBar:
-    """The bar of the host's memory."""
+    """The bar of the host's memory; without an end where nobody knows how large it is."""
     if room is None:
-        return bar_without_size("host", parts, is_host=True)
+        return MemoryBar(name="host", is_host=True, parts=tuple(own_parts(parts)))
     return bar_of(room, AskedBytes(parts), is_host=True)
 
 
