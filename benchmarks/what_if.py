@@ -19,7 +19,7 @@ from unslow.facts.values import Unknown
 from unslow.look.system import System
 from unslow.look.system.live import LiveSystem
 from unslow.page.what_if import gguf_memory
-from unslow.page.what_if.gguf import GgufAnswers, Priced, Subject, asked_now, knobs_of
+from unslow.page.what_if.gguf import GgufAnswers, Priced, Subject, asked_now
 from unslow.page.what_if.hf import HfSubject, hf_memory
 from unslow.page.what_if.memory_view import AskedSettings, Memory
 from unslow.page.what_if.running import startable
@@ -63,7 +63,6 @@ def named_subject(system: System, request: FitRequest) -> Subject | Unknown:
         found,
         setup._replace(hardware=hardware) if hardware else setup,
         now,
-        knobs_of(setup),
         priced=Priced(hardware.processors.cores, whole_first=experts) if hardware else None,
         unified=bool(request.kv_unified) and request.runtime != "ollama",
         command=command,

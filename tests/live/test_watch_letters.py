@@ -7,14 +7,14 @@ from watched_ticks import decoding
 
 from unslow.live.command import PlainLines, whole_moment
 from unslow.live.panels import io_words, speed_rows, suspicion_words, wall_rows
-from unslow.live.rows import ASCII, BLOCKS, chart, gauge, is_unicode, sparkline, stacked, wrapped
+from unslow.live.rows import ASCII, BLOCKS, chart, gauge, is_unicode, stacked, wrapped
 from unslow.live.tick import HostNow, RequestsNow, ServerNow, SpeedNow, Suspicion, Tick, Wall, WallPart
 from unslow.think.view import Missing
 
 
 def test_a_sparkline_shows_any_speed_and_blanks_for_none():
-    assert sparkline([None, 0.0, 0.001, 4.0, 8.0], 8.0, 10, BLOCKS) == "  ▁▄█"
-    assert sparkline([8.0] * 20, 8.0, 5, ASCII) == "@@@@@"
+    assert chart([None, 0.0, 0.001, 4.0, 8.0], 8.0, 10, 1, BLOCKS)[0] == "  ▁▄█"
+    assert chart([8.0] * 20, 8.0, 5, 1, ASCII)[0] == "@@@@@"
 
 
 def test_a_chart_of_two_rows():
@@ -75,7 +75,7 @@ def test_plain_lines_without_a_server_and_without_a_speed(wording):
 
 
 def test_one_moment_as_a_whole():
-    text = whole_moment(decoding(), (), 100, ASCII)
+    text = whole_moment(decoding(), ASCII)
     assert text.isascii()
     for label in ("Speed", "Wall", "Suspicion", "Phases", "Requests", "Devices", "Memory", "Host"):
         assert f"\n{label} " in text

@@ -91,5 +91,5 @@ def test_the_shares_of_the_last_minute():
     seen = minute.phases("decode")
     assert seen.minute == pytest.approx({"idle": 46 / 61, "decode": 15 / 61})
     assert seen.queued == pytest.approx(6 / 61)
-    minute.clear()
+    minute = Minute()
     assert minute.phases("idle").minute == {}

@@ -16,14 +16,14 @@ from unslow.think.view import MemoryBar, MemoryPart, WhatIf
 HOSTILE = "</details>\n```\n| # @me <img src=x> ![x](http://y) \u202e"
 
 
-def test_the_report_comes_first_and_the_numbers_after_it():
+def test_the_report_comes_first_and_the_numbers_after_it(wording):
     text = view_markdown(view(), "Slow at home")
     assert text.startswith("## Slow at home\n")
     assert text.index("### It is slow") < text.index("#### How fast it is") < text.index("#### Memory")
     assert (
         "| Answers | 16.0 tok/s | 12.0 tok/s to 72.0 tok/s | 180 tok/s to 300 tok/s | 1,038 tok/s | 100 tok/s |" in text
     )
-    assert "keys, prompts, serial numbers and public addresses were taken out" in text
+    wording(text.splitlines()[-1])
 
 
 def test_memory_is_a_line_of_letters_as_long_as_the_memory():

@@ -1,5 +1,7 @@
 """An answer that can be posted as it stands: nothing in it acts as markup that somebody pasted."""
 
+import re
+
 import msgspec
 import pytest
 from all_firing import FIRING
@@ -23,25 +25,24 @@ def told(value: str, source: str = "report.txt:3") -> Evidence:
     return Evidence(fact="model.name", value=value, reference=None, origin="told", source=source)
 
 
-def test_the_verdict_is_the_heading():
-    assert shown(slow()).startswith("### It is slow, and this is why\n")
-    assert shown(judge(gpu_case())).startswith("### This is normal for the hardware\n")
-    assert shown(judge(FIRING["memory_allocation_failed"]())).startswith("### The model does not load")
+def test_the_verdict_is_the_heading(wording):
+    for judged in (slow(), judge(gpu_case()), judge(FIRING["memory_allocation_failed"]())):
+        assert wording(shown(judged).splitlines()[0]).startswith("### ")
     empty = Report(unslow_version="1", machine={}, subjects=())
     assert "Nothing was found" in render(empty, "markdown", width=80, color=False)
 
 
-def test_a_finding_cites_its_evidence_and_gives_its_fix():
+def test_a_finding_cites_its_evidence_and_gives_its_fix(wording):
     text = shown(slow())
-    assert "**1. A setting keeps layers off the GPU** (about" in text
-    assert "- layers asked for on the GPU: 20, against 33 layers" in text
-    assert "- **Fix:** remove the setting" in text
+    wording(re.search(r"\*\*1\. .*?\*\*", text)[0])
+    wording(text, about="against 33", tells="20")
+    wording(re.search(r"\*\*Fix:\*\*[^,]*", text)[0])
 
 
-def test_what_follows_stands_under_its_cause():
+def test_what_follows_stands_under_its_cause(wording):
     text = shown(judge(FIRING["other_process_holds_vram"]()))
-    assert "**1. Another process holds GPU memory**" in text
-    assert "- **Hence:** weights spill into system memory: " in text
+    wording(re.search(r"\*\*1\. .*?\*\*", text)[0])
+    wording(re.search(r"- \*\*Hence:\*\* [^:]*", text)[0])
     assert "**2." not in text
 
 
@@ -54,28 +55,29 @@ def test_speeds_and_sizes_have_their_units(wording):
     text = shown(slow(known=known))
     wording(text, about="7.00 tok/s", tells="p:1")
     assert "- RAM: 32.0 GiB" in text
-    assert "- time to load: 90 s" in text
+    wording(text, about="90 s")
 
 
-def test_questions_are_ready_to_copy():
+def test_questions_are_ready_to_copy(wording):
     asks = (Question(command="ollama ps", why="shows the share"), Question(command="nvidia-smi", why="shows the GPU"))
     text = shown(slow(ask_next=asks))
-    assert "Please run the following and add the output:" in text
+    wording([line for line in text.splitlines() if line.startswith("Please run")])
     assert (
         "- It shows the share:\n  ```sh\n  ollama ps\n  ```\n- It shows the GPU:\n  ```sh\n  nvidia-smi\n  ```\n"
         in text
     )
-    assert "Please run this and add the output:" in shown(slow(ask_next=asks[:1]))
+    wording([line for line in shown(slow(ask_next=asks[:1])).splitlines() if line.startswith("Please run")])
     assert "Please run" not in shown(slow())
 
 
-def test_suspicions_contradictions_and_what_was_understood():
+def test_suspicions_contradictions_and_what_was_understood(wording):
     suspected = Untold(cause="swapping", missing="x", because="it swaps", how_to_get="", suspected=True)
     guess = Untold(cause="queueing", missing="x", because="not looked at", how_to_get="")
     text = shown(slow(cannot_tell=(suspected, guess)))
-    assert "Also possible, not proven:\n\n- it swaps (`swapping`)" in text
+    wording(text[: text.index("\n\n- it swaps (`swapping`)")].splitlines()[-1])
     assert "queueing" not in text
-    assert "Possible, but not proven by what is here" in shown(slow(findings=(), cannot_tell=(suspected,)))
+    alone = shown(slow(findings=(), cannot_tell=(suspected,)))
+    wording(alone[: alone.index("\n\n- it swaps (`swapping`)")].splitlines()[-1])
     against = Contradicted(about="context_length", says=("8192 [a:1]", "4096 [b:2]"), meaning="It was reduced.")
     text = shown(slow(contradictions=(against,), known=(told("Llama-3.1-8B"),)))
     assert "- context_length: 8192 \\[a:1\\]; 4096 \\[b:2\\]. It was reduced." in text
@@ -90,8 +92,8 @@ def test_what_was_ruled_out_on_demand():
     assert "- `swapping`, `queueing`: no swap" in shown(slow(ruled_out=alike), everything=True)
 
 
-def test_it_says_what_it_rests_on():
-    assert "from the text above; no machine was touched" in shown(slow(known=(told("x"),)))
+def test_it_says_what_it_rests_on(wording):
+    wording(shown(slow(known=(told("x"),))).splitlines()[-1], tells="1.2")
     assert shown(slow()).rstrip().endswith("<sub>Written by unslow 1.2.</sub>")
 
 

@@ -35,11 +35,11 @@ def test_the_verdict_comes_first():
     assert shown(FIRING["memory_allocation_failed"]()).startswith(" FAILED ")
 
 
-def test_a_finding_shows_its_evidence_its_fix_and_its_gain():
+def test_a_finding_shows_its_evidence_its_fix_and_its_gain(wording):
     text = shown(FIRING["gpu_layers_set_too_low"]())
-    assert "A setting keeps layers off the GPU" in text
+    wording(text, about="gpu_layers_set_too_low")
     assert re.search(r"\d+\.\d× faster without it", text)
-    assert "layers asked for on the GPU: 20 (33 layers" in text
+    wording(text, about="(33 layers", tells="20")
     assert "remove the setting" in text
     assert re.search(r"→ about [\d.]+ tok/s", text)
 
@@ -86,23 +86,23 @@ def test_a_failed_load_leaves_out_what_nobody_could_look_at():
     assert "unknown hardware" not in text
 
 
-def test_what_because_has_word_for_word_is_not_said_again():
+def test_what_because_has_word_for_word_is_not_said_again(wording):
     subject = judge(FIRING["gpu_layers_set_too_low"]())
     words = "7.0 requests waited on average while it was watched"
     seen = Evidence(fact="run.traffic", value=words, reference="7 looks", origin="measured", source="/slots")
     one = msgspec.structs.replace(subject.findings[0], because=f"one at a time: {words}", evidence=(seen,), explains=())
     text = shown_text(msgspec.structs.replace(subject, findings=(one,)), width=200)
-    assert "what it does for others (7 looks)  [measured: /slots]" in text
+    wording(text, about="7 looks", tells="/slots")
 
 
-def test_a_second_cause_that_saves_nothing_more_says_so():
+def test_a_second_cause_that_saves_nothing_more_says_so(wording):
     text = shown(with_facts(gpu_case(layers_on_gpu=0), {"runtime.threads": 32, "run.decode_tokens_per_s": 1.0}))
-    assert "nothing more once the first is cured; alone" in text
+    wording(text, about="; alone")
 
 
-def test_every_measured_phase_has_its_parts():
+def test_every_measured_phase_has_its_parts(wording):
     text = shown(with_facts(FIRING["gpu_layers_set_too_low"](), {"run.queue_s": 4.0}))
-    assert "Where 4 s of every request go in the queue: waiting for its turn\n" in text, "one part needs no bar"
+    wording(text, about="4 s of")  # one part needs no bar
     assert re.search(r"Where the [\d.]+ ms of a token go\n", text)
 
 
@@ -203,10 +203,10 @@ def test_commands_to_copy_are_not_wrapped():
     assert f"  {long}\n" in text
 
 
-def test_suspicions_come_before_the_rest():
+def test_suspicions_come_before_the_rest(wording):
     text = shown_text(of_a_text(cannot_tell=(GUESS, SUSPICION)))
     assert re.search(r"Suspected, not proven\n +swapping +it swaps; to find out: run vmstat", text)
-    assert "1 could not be judged from this text: --all" in text
+    wording(text, about="--all", tells="1")
     assert "queueing" not in text
     everything = shown_text(of_a_text(cannot_tell=(GUESS, SUSPICION)), everything=True)
     assert re.search(r"Could not tell\n +queueing", everything)

@@ -2,7 +2,6 @@
 
 import os
 import sys
-from collections.abc import Sequence
 from contextlib import suppress
 
 import msgspec
@@ -27,6 +26,7 @@ from unslow.look.system.live import LiveSystem
 from unslow.show.clean import safe, safe_json
 
 _MOST_COLUMNS = 500
+_WIDTH = 100  # Of one moment as text
 
 
 class PlainLines:
@@ -80,10 +80,10 @@ class PlainLines:
         return f"{tick.at[11:19]} " + ", ".join(piece for piece in pieces if piece)
 
 
-def whole_moment(tick: Tick, history: Sequence[float | None], width: int, glyphs: Glyphs) -> str:
+def whole_moment(tick: Tick, glyphs: Glyphs) -> str:
     """Everything that is known of one moment, each panel with its label."""
     lines, before = [], ""
-    for row in panel_rows(tick, history, width, glyphs):
+    for row in panel_rows(tick, (), _WIDTH, glyphs):
         label = row.panel if row.panel != before else ""
         before = row.panel
         lines.append(f"{label:<11}{row.text.plain}".rstrip())
@@ -131,7 +131,7 @@ def _write_ticks(watching: Watching, request: WatchSpec, glyphs: Glyphs, system:
             if as_json:
                 write(safe_json(msgspec.json.encode(tick).decode()))
             elif request.once:
-                write(whole_moment(tick, (), 100, glyphs))
+                write(whole_moment(tick, glyphs))
             else:
                 write("\n".join(plain.lines(tick)))
 

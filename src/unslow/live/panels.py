@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from unslow.live.rows import Glyphs, Row, chart, cut, fitted, gauge, labelled, room, sparkline, stacked, styled, wrapped
+from unslow.live.rows import Glyphs, Row, chart, cut, fitted, gauge, labelled, room, stacked, styled, wrapped
 from unslow.live.tick import DeviceNow, HostNow, RequestNow, SpeedNow, Suspicion, Tick
 from unslow.show.units import GIB, rate, size, span
 from unslow.think.view import MemoryBar
@@ -23,7 +23,7 @@ def speed_rows(tick: Tick, history: Sequence[float | None], width: int, glyphs: 
     now = styled((words, f"bold {_judged(tick)}".strip()))
     left = min(60, wide - len(words) - 2)
     if left >= 8 and any(history):  # noqa: PLR2004 (shorter tells nothing)
-        now.append("  ").append(sparkline(history, top_of(speed, history), left, glyphs), style="green")
+        now.append("  ").append(chart(history, top_of(speed, history), left, 1, glyphs)[0], style="green")
     rows = [Row(SPEED, now)]
     if speed.missing is not None:
         text = f"{speed.missing.why}. To get it: {speed.missing.how_to_get}."

@@ -47,11 +47,6 @@ ASCII = Glyphs(
 )
 
 
-def sparkline(values: Sequence[float | None], top: float, width: int, glyphs: Glyphs) -> str:
-    """The last values as one row, against the same top; a blank where there is none."""
-    return chart(values, top, width, 1, glyphs)[0]
-
-
 def chart(values: Sequence[float | None], top: float, width: int, rows: int, glyphs: Glyphs) -> list[str]:
     """The last values as columns of so many rows, the newest at the right end of what is drawn."""
     steps = len(glyphs.levels) - 1

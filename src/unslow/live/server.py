@@ -69,9 +69,6 @@ class Minute:
         while self._pieces and self._pieces[0][1] < end_s - MINUTE_S:
             self._pieces.popleft()
 
-    def clear(self) -> None:
-        self._pieces.clear()
-
     def phases(self, now: PhaseNow) -> PhasesNow:
         total = sum(end - start for start, end, *_ in self._pieces)
         shares: dict[str, float] = {}

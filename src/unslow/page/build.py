@@ -311,13 +311,10 @@ def view_target(
     benches: Sequence[Bench] = (),
     verified: VerifyReport | None = None,
     ready: bool = False,
-    history: History | None = None,
 ) -> SeenMachine:
     """Diagnose whatever the request names, and build its view, with what is kept of earlier benchmarks of it."""
     report, looked = diagnose_target(request, progress)
-    return seen_of(
-        report, looked, live=is_live(request.target), benches=benches, verified=verified, ready=ready, history=history
-    )
+    return seen_of(report, looked, live=is_live(request.target), benches=benches, verified=verified, ready=ready)
 
 
 def seen_of(

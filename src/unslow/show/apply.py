@@ -83,8 +83,8 @@ def _dim(lines: Sequence[str]) -> Iterator[RenderableType]:
     yield from (_in(line, "dim") for line in lines)
 
 
-def _in(text: str, style: str = "", indent: int = 2) -> Padding:
-    return Padding(Text(safe(text), style=style, overflow="fold"), (0, 0, 0, indent))
+def _in(text: str, style: str = "") -> Padding:
+    return Padding(Text(safe(text), style=style, overflow="fold"), (0, 0, 0, 2))
 
 
 render_apply = ReportKind(ApplyReport, _applied, clean=False, crop=False)

@@ -32,20 +32,20 @@ def test_an_idle_server_is_offered_with_how_much_is_sent_to_whom(kind):
 
 def test_the_numbers_are_those_of_the_protocol_within_its_context(wording):
     wording(told(subject(), "bench").words, tells=("21", "3,708"))
-    assert "of up to 1,660 tokens" in told(subject(context_length=2048), "bench").words
-    assert "11 requests or more" in told(subject(name="vLLM"), "bench").words
-    assert "up to 8,192 tokens" in told(subject(), "depth").words
+    wording(told(subject(context_length=2048), "bench").words, tells="1,660")
+    wording(told(subject(name="vLLM"), "bench").words, tells="11")
+    wording(told(subject(), "depth").words, tells="8,192")
 
 
 def test_whoever_wants_it_quick_is_told_of_less():
     usual, quick = told(subject(), "bench").words, told(subject(), "bench", quick=True).words
-    assert "of up to 3,708 tokens" in usual
+    assert "3,708" in usual
     assert "3,708" not in quick
 
 
 def test_a_busy_server_is_observed_and_not_benchmarked(wording):
     wording(told(subject(busy_slots=2), "diagnose").words)
-    assert "busy with 2 requests" in told(subject(busy_slots=2), "bench").refused
+    wording(told(subject(busy_slots=2), "bench").refused, tells="2")
 
 
 @pytest.mark.parametrize("kind", LABELS)

@@ -1,7 +1,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unslow.page.what_if.memory_view import UNNAMED, AskedBytes, Stranger, bar_of, bar_without_size, named_strangers
+from unslow.page.what_if.gguf import host_bar
+from unslow.page.what_if.memory_view import UNNAMED, AskedBytes, Stranger, bar_of, named_strangers
 from unslow.think.fit.answers import Parts
 from unslow.think.hardware import Room
 from unslow.think.view import MemoryBar
@@ -47,7 +48,7 @@ def test_a_memory_that_both_share_gives_the_host_what_the_gpu_may_not_have() -> 
 
 
 def test_a_memory_of_unknown_size_shows_what_is_asked_of_it() -> None:
-    bar = bar_without_size("host", Parts(5, 0, 1), is_host=True)
+    bar = host_bar(None, Parts(5, 0, 1))
     assert (bar.capacity_bytes, bar.fits, [part.kind for part in bar.parts]) == (None, None, ["weights", "compute"])
 
 

@@ -49,15 +49,15 @@ def test_a_spilled_model_without_a_log_is_not_said_to_be_whole() -> None:
     assert found.decode_tokens_per_s is not None
 
 
-def test_what_it_was_told_counts_more_than_bytes() -> None:
+def test_what_it_was_told_counts_more_than_bytes(wording) -> None:
     found = now(without_its_log("lab_gpu_driver_spills_weights"))  # which lie with the host, whatever was told
     assert found.settings["gpu_layers"] == "33"
-    assert any(note.endswith("it was told 99") for note in found.notes)
+    wording(found.notes[0], tells="99")
 
 
-def test_experts_may_lie_apart_so_bytes_are_no_count_of_layers() -> None:
+def test_experts_may_lie_apart_so_bytes_are_no_count_of_layers(wording) -> None:
     found = now(without_its_log("h200_llama_server_moe_spill_stranger"))
-    assert any("is taken for whole ones" in note for note in found.notes)
+    wording(found.notes[0])
 
 
 def listing(case: Case, processes: Fact[list[GpuProcess]]) -> Case:

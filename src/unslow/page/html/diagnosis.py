@@ -119,9 +119,6 @@ def _evidence(finding: Finding) -> Markup:
     return tag("dl", *rows, class_="evidence") if rows else NOTHING
 
 
-_COMMAND = re.compile(r"unslow(?: [\w:/.@=\[\]-]+){0,6}")
-
-
 def untold(subject: SubjectReport, buttons: Mapping[str, str] = NO_BUTTONS) -> Markup:
     """The commands, or the buttons, that would settle most first, then every cause that is open."""
     suspected = [item for item in subject.cannot_tell if item.suspected]
@@ -157,17 +154,6 @@ def understood(items: Sequence[Evidence]) -> Markup:
         said = tag("dd", worded_value(item.fact, item.value), " ", source)
         rows.append(tag("div", tag("dt", label(item.fact)), said))
     return folded("What was understood", tag("dl", *rows, class_="evidence"))
-
-
-def not_there(why: str, names: Sequence[str], ways: Sequence[str], buttons: Mapping[str, str] = NO_BUTTONS) -> Markup:
-    """Which panels are not there, why, and how to get them."""
-    said = tag("p", tag("b", f"{', '.join(names)}: "), text(f"{why}."))
-    lines = []
-    for way in filter(None, dict.fromkeys(ways)):
-        button = pressed(way, buttons)
-        is_command = not button and _COMMAND.fullmatch(way)
-        lines.append(command(way) if is_command else tag("p", "To get it: ", button or text(way)))
-    return tag("div", said, *lines, class_="not-there")
 
 
 def folded(title: str, content: Markup) -> Markup:

@@ -1,5 +1,6 @@
 """A view as one page: the frame with style and script, the verdict first, then every panel in a section of its own."""
 
+import re
 from base64 import b64encode
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +17,6 @@ from unslow.page.html.diagnosis import (
     checklist,
     contradictions,
     findings,
-    not_there,
     render_verdict,
     ruled_out,
     understood,
@@ -31,11 +31,14 @@ from unslow.page.html.markup import (
     Offer,
     badge,
     buttons_of,
+    command,
     joined,
+    pressed,
     run_bar,
     run_buttons,
     sentence,
     tag,
+    text,
 )
 from unslow.page.html.memory import render_answer, render_memory
 from unslow.page.html.roofline import render_roofline
@@ -168,6 +171,9 @@ def section(shown: Shown, name: str) -> Markup:
     )
 
 
+_COMMAND = re.compile(r"unslow(?: [\w:/.@=\[\]-]+){0,6}")
+
+
 def _missing(shown: Shown) -> Markup:
     """Every panel that could not be drawn, those with one reason together."""
     if shown.report.verdict == "failed":  # a way to measure what does not run would lead nowhere
@@ -177,10 +183,15 @@ def _missing(shown: Shown) -> Markup:
     for name, missing in shown.view.missing.items():
         title = titles.get(name) or titles.get(name.removesuffix("s")) or name
         reasons.setdefault(missing.why, []).append((title, missing.how_to_get))
-    return joined(
-        not_there(why, [title for title, _ in found], [how for _, how in found], shown.buttons)
-        for why, found in reasons.items()
-    )
+    parts = []
+    for why, found in reasons.items():
+        lines = [tag("p", tag("b", f"{', '.join(title for title, _ in found)}: "), text(f"{why}."))]
+        for way in filter(None, dict.fromkeys(how for _, how in found)):
+            button = pressed(way, shown.buttons)
+            is_command = not button and _COMMAND.fullmatch(way)
+            lines.append(command(way) if is_command else tag("p", "To get it: ", button or text(way)))
+        parts.append(tag("div", *lines, class_="not-there"))
+    return joined(parts)
 
 
 def _drawn(name: str, render: Callable[[Any, int], Markup]) -> Callable[[Shown], Markup]:

@@ -155,7 +155,7 @@ def lanes(drawing: Drawing, time: Linear, part: TimelineView) -> None:
         drawing.line(time.start, top + _HIGH, time.end, top + _HIGH, "grid")
         class_ = f"phase phase-{phase}" if phase in PHASES else "phase"
         for start, end in found:
-            drawing.box(_stretch(time, start, end, top, _HIGH), class_, f"{words}: {_when(start, end)}")
+            drawing.box(_stretch(time, start, end, top), class_, f"{words}: {_when(start, end)}")
         drawing.height = top + _HIGH + _GAP
     reasons: dict[tuple[bool, str], list[ThrottleMark]] = {}
     for mark in part.marks:
@@ -182,9 +182,9 @@ def _when(start: float, end: float) -> str:
     return f"{span(max(0.0, end - start))} from {span(max(0.0, start))} on"
 
 
-def _stretch(time: Linear, start: float, end: float, top: float, high: float) -> Box:
+def _stretch(time: Linear, start: float, end: float, top: float) -> Box:
     left = min(time.at(start), time.end - _THINNEST)
-    return Box(left, top, max(time.at(end), left + _THINNEST), top + high)
+    return Box(left, top, max(time.at(end), left + _THINNEST), top + _HIGH)
 
 
 def _reason(drawing: Drawing, time: Linear, marks: Sequence[ThrottleMark]) -> None:
@@ -202,7 +202,7 @@ def _reason(drawing: Drawing, time: Linear, marks: Sequence[ThrottleMark]) -> No
     drawing.words(0 if beside is None else beside, top + (-3 if beside is None else 10), words, class_=f"{name}-words")
     drawing.line(time.start, top + _HIGH, time.end, top + _HIGH, "grid")
     for start, end in stretches:
-        drawing.box(_stretch(time, start, end, top, _HIGH), f"throttle {name}", f"{said}: {_when(start, end)}", name)
+        drawing.box(_stretch(time, start, end, top), f"throttle {name}", f"{said}: {_when(start, end)}", name)
     drawing.height = top + _HIGH + _GAP
 
 

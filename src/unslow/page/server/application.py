@@ -3,7 +3,7 @@
 import re
 import sys
 import traceback
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import anyio
@@ -69,9 +69,9 @@ class Failed(msgspec.Struct, frozen=True, kw_only=True):
     error: ErrorShown
 
 
-def document(endpoints: Iterable[Endpoint]) -> dict[str, Any]:
-    """The whole description."""
-    listed = sorted(endpoints, key=lambda one: one.path)
+def openapi() -> str:
+    """The description of the API, as it is written into the reference."""
+    listed = sorted(endpoints(), key=lambda one: one.path)
     names = {name for one in listed for name in (one.answer, one.body) if name}
     types = {name: imported(name) for name in sorted(names)}
     described = msgspec.json.schema_components([Failed, *types.values()], ref_template="#/components/schemas/{name}")
@@ -83,18 +83,14 @@ def document(endpoints: Iterable[Endpoint]) -> dict[str, Any]:
     paths: dict[str, dict[str, Any]] = {}
     for one in listed:
         paths.setdefault(_MARK.sub(r"{\1}", one.full_path), {})[one.method.lower()] = _operation(one, schema)
-    return {
+    whole = {
         "openapi": "3.1.0",
         "info": {"title": "unslow serve", "version": __version__, "description": _WORDS},
         "security": [{"token": []}],
         "paths": paths,
         "components": {"schemas": components, "securitySchemes": _SECURITY},
     }
-
-
-def document_json(endpoints: Iterable[Endpoint]) -> str:
-    """The description as it is written into the reference."""
-    return msgspec.json.format(msgspec.json.encode(document(endpoints), order="deterministic"), indent=2).decode()
+    return msgspec.json.format(msgspec.json.encode(whole, order="deterministic"), indent=2).decode() + "\n"
 
 
 def _operation(one: Endpoint, schema: dict[str, Any]) -> dict[str, Any]:
@@ -172,15 +168,10 @@ def endpoints() -> tuple[Endpoint, ...]:
     """Everything that can be asked."""
 
     def described(_desk: ServerState, _question: Question) -> Response:
-        return Response(document_json(endpoints()), media_type="application/json")
+        return Response(openapi().rstrip("\n"), media_type="application/json")
 
     own = Endpoint("/openapi.json", "This description", "builtins:dict", described)
     return (*VIEW_ENDPOINTS, *RUN_ENDPOINTS, *QUESTION_ENDPOINTS, *BUYER_ENDPOINTS, own)
-
-
-def openapi() -> str:
-    """The description of the API, for the reference."""
-    return document_json(endpoints()) + "\n"
 
 
 def application(desk: ServerState, own: ServerIdentity, ticket: Ticket) -> ASGIApp:

@@ -1,8 +1,6 @@
 """Looks and measures for the page: what is offered, a run that others can watch, and what is shown after it."""
 
-import sys
 import threading
-import traceback
 from collections.abc import Callable
 
 import msgspec
@@ -40,12 +38,12 @@ from unslow.page.server.runs import (
     RunLine,
     RunWanted,
     StartedRun,
+    bug_error,
 )
 from unslow.page.server.state import ServeOptions, ServerState
 from unslow.page.timeline import timeline_view
 from unslow.page.what_if import memory_of
 from unslow.page.what_if.memory_view import Memory
-from unslow.show.clean import without_controls
 from unslow.show.units import rate, span
 from unslow.think.judge.judge import diagnose
 from unslow.think.view import TimelineView
@@ -341,7 +339,8 @@ def perform(desk: ServerState, entry: StartedRun) -> None:
                 _tell_picture(entry, timeline, seen)
         entry.tell(_ending(desk, entry, live))
     except Exception as bug:  # noqa: BLE001 (a page that waits for ever would be worse)
-        entry.tell(_bug_line(bug))
+        error = bug_error(bug)
+        entry.tell(ErrorLine(message=error.message, hint=error.hint))
 
 
 def _tell_picture(entry: StartedRun, timeline: TimelineView, seen: SeenMachine) -> None:
@@ -352,18 +351,12 @@ def _tell_picture(entry: StartedRun, timeline: TimelineView, seen: SeenMachine) 
         entry.tell(PanelLine(subject=number, name="timeline", html=str(panel(view, number, "timeline"))))
 
 
-def _bug_line(bug: BaseException) -> ErrorLine:
-    sys.stderr.write(without_controls("".join(traceback.format_exception(bug))))
-    return ErrorLine(message=f"a bug in unslow: {type(bug).__name__}", hint="the terminal says more")
-
-
 def _ending(desk: ServerState, entry: StartedRun, live: LiveRun) -> RunLine:
-    if isinstance(live.failure, UserError):
-        if live.failure.hint == EVICT:
-            return ErrorLine(message=live.failure.message, anyway=EVICTED)
-        return ErrorLine(message=live.failure.message, hint=live.failure.hint)
     if live.failure:
-        return _bug_line(live.failure)
+        error = live.failure if isinstance(live.failure, UserError) else bug_error(live.failure)
+        if error.hint == EVICT:
+            return ErrorLine(message=error.message, anyway=EVICTED)
+        return ErrorLine(message=error.message, hint=error.hint)
     if desk.closing:
         return DoneLine(text="the page was closed", stopped=True)
     before = desk.seen()

@@ -1,7 +1,9 @@
 """The runs that were started: one at a time, the last few kept, each with the lines that it tells the page."""
 
 import secrets
+import sys
 import threading
+import traceback
 from collections.abc import Callable, Sequence
 from typing import Literal
 
@@ -9,6 +11,7 @@ import msgspec
 
 from unslow.facts.errors import UserError
 from unslow.page.html.markup import RunKind
+from unslow.show.clean import without_controls
 
 RunState = Literal["running", "done", "stopped", "failed"]
 
@@ -105,6 +108,12 @@ class NotThereError(UserError):
 
 class BusyError(UserError):
     """It can't be had now."""
+
+
+def bug_error(bug: BaseException) -> UserError:
+    """What a page says of a bug, whose traceback goes to the terminal."""
+    sys.stderr.write(without_controls("".join(traceback.format_exception(bug))))
+    return UserError(f"a bug in unslow: {type(bug).__name__}", "the terminal says more")
 
 
 class StartedRun:

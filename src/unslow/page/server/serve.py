@@ -51,13 +51,6 @@ def tunnel_command(port: int, environment: Mapping[str, str]) -> str:
     return f"ssh -N -L {port}:127.0.0.1:{port}{named} {user}@{host}"
 
 
-def open_browser(url: str) -> None:
-    """Open it without waiting: some browsers return only when they are closed."""
-    import webbrowser
-
-    threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
-
-
 _ENDING_S = 2  # For answers that are being written when the end comes
 _YOUNG_OBJECTS = 10_000
 """New ones between two looks for garbage, which are made by thousands for a slider's answer, and end with it."""
@@ -134,7 +127,10 @@ def served(asked: ServeRequest, say: Callable[[str], None]) -> None:
     def announce(own: ServerIdentity, ticket: Ticket) -> None:
         say(as_json(own) if asked.json else as_words(own))
         if not (asked.no_open or asked.json) and way_to_open(os.environ) == "browser":
-            open_browser(ticket.url(own))
+            import webbrowser
+
+            # without waiting: some browsers return only when they are closed
+            threading.Thread(target=webbrowser.open, args=(ticket.url(own),), daemon=True).start()
 
     serve(wanted_of(asked), asked.port, announce)
 

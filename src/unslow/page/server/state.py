@@ -4,10 +4,8 @@ The newest view, the memory of each subject, the runs, and slider answers worked
 """
 
 import gc
-import sys
 import threading
 import time
-import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice, zip_longest
@@ -17,8 +15,7 @@ from unslow.commands._diagnosis_options import Looking
 from unslow.commands.diagnose.target import is_live
 from unslow.facts.bench import Bench
 from unslow.facts.errors import UserError
-from unslow.page.server.runs import BusyError, RunList, RunWanted, StartedRun
-from unslow.show.clean import without_controls
+from unslow.page.server.runs import BusyError, RunList, RunWanted, StartedRun, bug_error
 from unslow.think.stats.verification_report import VerifyReport
 from unslow.think.view import Slider, WhatIf
 
@@ -147,8 +144,7 @@ class ServerState:
         except UserError as error:
             self._error = error
         except Exception as bug:  # noqa: BLE001 (a page that says so is better than one that waits for ever)
-            sys.stderr.write(without_controls(traceback.format_exc()))
-            self._error = UserError(f"a bug in unslow: {type(bug).__name__}", "the terminal says more")
+            self._error = bug_error(bug)
         finally:
             self._looked.set()
         self.prepare()

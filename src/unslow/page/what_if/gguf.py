@@ -15,7 +15,7 @@ from unslow.page.what_if.memory_view import (
     LayerCount,
     Stranger,
     bar_of,
-    bar_without_size,
+    own_parts,
     verdict_with,
     what_if_summary,
 )
@@ -119,7 +119,6 @@ class Subject(NamedTuple):
     found: FoundModel
     setup: Setup  # As it is now
     now: AskedSettings
-    knobs: tuple[str, ...]  # The sliders that it has
     strangers: tuple[tuple[Stranger, ...], ...] = ()  # For each room
     priced: Priced | None = None  # None where nobody knows how fast the machine is
     expected: PriceFactors = PriceFactors()  # What the report, with all that was seen, expects of what runs
@@ -138,6 +137,11 @@ class Subject(NamedTuple):
     @property
     def base(self) -> Settings:
         return self.setup.settings
+
+    @property
+    def knobs(self) -> tuple[str, ...]:
+        """The sliders that it has: without a GPU there are no layers to move."""
+        return ("context", *(("gpu_layers",) if self.hardware.rooms else ()), "kv_type", "quant", "slots")
 
     def with_rooms(self, rooms: tuple[Room, ...]) -> Self:
         return self._replace(setup=self.setup._replace(hardware=self.hardware._replace(rooms=rooms)))
@@ -278,9 +282,9 @@ def parts_of(shown: MemoryShown) -> Parts:
 
 
 def host_bar(room: Room | None, parts: Parts) -> MemoryBar:
-    """The bar of the host's memory."""
+    """The bar of the host's memory; without an end where nobody knows how large it is."""
     if room is None:
-        return bar_without_size("host", parts, is_host=True)
+        return MemoryBar(name="host", is_host=True, parts=tuple(own_parts(parts)))
     return bar_of(room, AskedBytes(parts), is_host=True)
 
 
@@ -295,8 +299,3 @@ def asked_now(found: FoundModel, setup: Setup) -> AskedSettings:
         quant=found.quant if found.quant not in ("", "?") else "as it is",
         slots=base.slots,
     )
-
-
-def knobs_of(setup: Setup) -> tuple[str, ...]:
-    """The sliders of a setup: without a GPU there are no layers to move."""
-    return ("context", *(("gpu_layers",) if setup.hardware.rooms else ()), "kv_type", "quant", "slots")

@@ -55,7 +55,7 @@ def bar_of(room: Room, asked: AskedBytes, strangers: Sequence[Stranger] = (), *,
         MemoryPart(kind="reserve", name="for the first prompt", bytes=later),
     )
     free, held = room.capacity_bytes, []
-    wanted = [*others, *[part for part in every if part.bytes], *_own_parts(asked.parts)]
+    wanted = [*others, *[part for part in every if part.bytes], *own_parts(asked.parts)]
     for part in wanted:
         size = min(part.bytes, free)
         free -= size
@@ -70,12 +70,8 @@ def bar_of(room: Room, asked: AskedBytes, strangers: Sequence[Stranger] = (), *,
     return MemoryBar(name=room.name, is_host=is_host, capacity_bytes=capacity, parts=tuple(parts), fits=not lacking)
 
 
-def bar_without_size(name: str, parts: Parts, *, is_host: bool) -> MemoryBar:
-    """The bar of a memory of which nobody knows how large it is."""
-    return MemoryBar(name=name, is_host=is_host, parts=tuple(_own_parts(parts)))
-
-
-def _own_parts(parts: Parts) -> list[MemoryPart]:
+def own_parts(parts: Parts) -> list[MemoryPart]:
+    """What a model itself asks of a memory."""
     every = (
         MemoryPart(kind="weights", name="weights", bytes=parts.weights),
         MemoryPart(kind="kv", name="KV cache", bytes=parts.cache),

@@ -22,7 +22,7 @@ from unslow.facts.snapshot import Case
 from unslow.facts.values import Known, MissingFactError, Unknown
 from unslow.look.system import System
 from unslow.page.speeds import range_of
-from unslow.page.what_if.gguf import GgufAnswers, Priced, PriceFactors, Speeds, Subject, asked_now, host_bar, knobs_of
+from unslow.page.what_if.gguf import GgufAnswers, Priced, PriceFactors, Speeds, Subject, asked_now, host_bar
 from unslow.page.what_if.memory_view import (
     AskedBytes,
     AskedSettings,
@@ -235,7 +235,6 @@ def _subject(case: Case, found: FoundModel, gpus: tuple[Gpu, ...], memory: Hardw
         found,
         setup,
         asked_now(found, setup),
-        knobs_of(setup),
         strangers=tuple(strangers_on(case, gpu) for gpu in gpus),
         priced=Priced(current.threads, work, on_host) if hardware else None,
         unified="kv_unified" in told and base.unified,
