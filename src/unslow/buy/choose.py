@@ -210,7 +210,7 @@ def choose(system: System, request: ChooseRequest, progress: Progress | None = N
     heaps = chosen(offers, aim)
     best = heaps.best
     if best is not None:
-        weights = sum(tensor.bytes for tensor in market.in_quant(best.rig.quant).blueprint.tensors)
+        weights = market.in_quant(best.rig.quant).blueprint.weights_bytes
         best = explained(best, heaps.runners_up, aim, purse.currency, weights)
     seen = [offer.rig for offer in (*((best,) if best else ()), *heaps.runners_up)]
     host = float(USUAL_HOST.bytes_per_s) / GB

@@ -118,7 +118,7 @@ def find_work(system: System, work: Work) -> tuple[FoundModel, PredictRequest, A
     return found, request, AskedShown(
         model=found.name, quant=found.quant, parameters=found.parameters, stands_for=found.stands_for,
         estimated_as=found.estimate.mix.name if found.estimate else "",
-        weights_bytes=sum(t.bytes for t in found.blueprint.tensors), context=request.depth, users=request.batch,
+        weights_bytes=found.blueprint.weights_bytes, context=request.depth, users=request.batch,
         prompt_tokens=request.prompt, kv_type=request.kv_type,
         context_trained=found.blueprint.count("context_length"),
     )  # fmt: skip

@@ -285,7 +285,7 @@ class _Counter:
         if (left := question.left()) < 0:
             return int(-left)
         # The finer quants whose weights about fit into what the coarsest leaves, the finest first
-        weights, least = sum(t.bytes for t in question.blueprint.tensors), find_mix(names[-1]).bits_per_weight
+        weights, least = question.blueprint.weights_bytes, find_mix(names[-1]).bits_per_weight
         sizes = [(name, weights * find_mix(name).bits_per_weight / least) for name in names[:-1]]
         finer = [name for name, size in sizes if size - weights < _ROUGHLY * left]
         tried = ((name, self._asked(model, name)) for name in finer)
@@ -315,7 +315,7 @@ class _Counter:
             parameters=model.parameters,
             is_sparse=bool(model.shape.experts),
             quant=quant,
-            weights_bytes=sum(t.bytes for t in plan.tensors),
+            weights_bytes=plan.weights_bytes,
             most_context=longest_context(asked),
             tokens_per_s=answer.speed.decode_tokens_per_s if isinstance(answer, Rated) else None,
             prefill_tokens_per_s=answer.speed.prefill_tokens_per_s if isinstance(answer, Rated) else None,

@@ -154,6 +154,10 @@ class Blueprint(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return {t.name: t for t in self.tensors}
 
     @cached_property
+    def weights_bytes(self) -> int:
+        return sum(t.bytes for t in self.tensors)
+
+    @cached_property
     def layer_tensors(self) -> list[list[Tensor]]:
         """The tensors of each repeating layer, named without `blk.N.`."""
         layers: list[list[Tensor]] = [[] for _ in range(min(self.count("block_count"), MOST_LAYERS))]

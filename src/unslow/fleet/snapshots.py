@@ -67,7 +67,7 @@ def _of_gguf(known: WellKnown, quant: str, runtime: str) -> dict[str, Fact[Any]]
     find_mix(written)
     plan = made_up(known, written.upper().removeprefix("UD-"))
     facts = _facts(known, shape_of_blueprint(plan), [], written, "as it is told" if quant else "as is usual")
-    size = sum(tensor.bytes for tensor in plan.tensors)
+    size = plan.weights_bytes
     return facts | {"weights_bytes": estimated(size, _source(known, written, "of its tensors"))}
 
 

@@ -52,7 +52,7 @@ class Setup(NamedTuple):
     @property
     def weights_and_cache_bytes(self) -> float:
         """What it asks of all memories together at least, wherever it lies."""
-        weights = sum(tensor.bytes for tensor in self.blueprint.tensors)
+        weights = self.blueprint.weights_bytes
         return LOADED * weights + sum(cache.bytes for cache in layer_caches(Hyper(self.blueprint), self.settings))
 
     @property

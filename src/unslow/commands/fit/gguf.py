@@ -244,7 +244,7 @@ class _Smaller(NamedTuple):
     def shown(self) -> QuantShown:
         """What it asks for."""
         *devices, _ = self.setup.memory().needs
-        weights = sum(t.bytes for t in self.setup.blueprint.tensors)
+        weights = self.setup.blueprint.weights_bytes
         return QuantShown(name=self.quant.name, weights_bytes=weights, gpu_bytes=sum(need.total for need in devices))
 
 
@@ -350,7 +350,10 @@ class _Gguf:
         """What would fit instead, by what is lost: context first, then a little quality, speed, and much quality."""
         if changed:
             yield WayShown(what=self._changed_words(changed), **self._changed_lines(changed))
-        whole = [self._smaller_way(one) for one in smaller[:1]]
+        whole = []
+        for quant, setup in smaller[:1]:
+            what = f"{self._quant_words(quant, setup.settings)}, the largest usual quant that fits whole"
+            whole.append(WayShown(what=what, **self._lines(setup.settings, other_file=True)))
         is_coarse = bool(smaller) and smaller[0].quant.bits_per_weight < _COARSE_BITS
         yield from self._less_cache()
         yield from () if is_coarse else whole
@@ -404,11 +407,6 @@ class _Gguf:
         bare = " without their experts" if experts else ""
         return f"{layers} of {self._everything} layers{bare} on the GPU, the others on the host: much slower"
 
-    def _smaller_way(self, smaller: _Smaller) -> WayShown:
-        settings = smaller.setup.settings
-        what = f"{self._quant_words(smaller.quant, settings)}, the largest usual quant that fits whole"
-        return WayShown(what=what, **self._lines(settings, other_file=True))
-
     def _quant_words(self, quant: Mix, settings: Settings) -> str:
         bits = quant.bits_per_weight
         costs = "" if bits >= _COARSE_BITS else " (costs quality)" if bits >= _RUINOUS_BITS else " (costs much quality)"
@@ -432,7 +430,7 @@ class _Gguf:
     def _smaller_quants(self) -> Iterator[_Smaller]:
         """The usual quants below this one that fit whole in a q8_0 cache, down to the first that fits as asked."""
         most = max(self._setup.left_or_lacking(settings) for settings in self._caches)
-        for quant in self._quants_below(self._weights_bytes + most):
+        for quant in self._quants_below(self._found.blueprint.weights_bytes + most):
             other = self._setup._replace(blueprint=self._as_quant(quant.name))
             fitting = (settings for settings in self._caches if other.left_or_lacking(settings) >= 0)
             if settings := next(fitting, None):
@@ -442,21 +440,17 @@ class _Gguf:
 
     def _quants_below(self, most_bytes: float) -> Iterator[Mix]:
         """The usual quants that are smaller than this one and, by their bits, no larger than so much."""
-        bits = 8 * self._weights_bytes / max(1, self._found.parameters)
-        enough = bits * min(1, most_bytes / self._weights_bytes + _ROUGH)
+        bits = 8 * self._found.blueprint.weights_bytes / max(1, self._found.parameters)
+        enough = bits * min(1, most_bytes / self._found.blueprint.weights_bytes + _ROUGH)
         smaller = (m for m in mixes_from_large_to_small() if m.bits_per_weight < enough)
         yield from (m for m in smaller if m.name != self._found.quant)
-
-    @property
-    def _weights_bytes(self) -> int:
-        return sum(t.bytes for t in self._found.blueprint.tensors)
 
 
 def _model_shown(found: FoundModel) -> ModelShown:
     plan = found.blueprint
     return ModelShown(
         name=found.name, architecture=plan.architecture, quant=found.quant, source=found.source,
-        parameters=found.parameters, weights_bytes=sum(t.bytes for t in plan.tensors), file_bytes=plan.file_bytes,
+        parameters=found.parameters, weights_bytes=plan.weights_bytes, file_bytes=plan.file_bytes,
         layers=plan.count("block_count"), context_trained=plan.count("context_length"),
         stands_for=found.stands_for, estimated_as=found.estimate.mix.name if found.estimate else "",
         size_off=found.estimate.off if found.estimate else 0.0,

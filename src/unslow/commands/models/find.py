@@ -200,7 +200,7 @@ class FoundModel(NamedTuple):
     @property
     def weights_bytes(self) -> int:
         """All weights together."""
-        return total_bytes(self.shape.parts) if self.shape else sum(t.bytes for t in self.blueprint.tensors)
+        return total_bytes(self.shape.parts) if self.shape else self.blueprint.weights_bytes
 
     def name_in_ollama(self, word: str) -> str:
         """What Ollama calls it: by its store, or by a tag that the user typed; empty where neither tells."""

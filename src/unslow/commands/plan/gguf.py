@@ -52,7 +52,7 @@ def planned_hardware(system: System, request: PlanRequest, plan: Blueprint) -> H
     return hardware._replace(
         setting=setting,
         host_setting=setting._replace(backend="cpu", family=setting.family if backend == "cpu" else "", device=""),
-        pinned=may_pin(backend, hardware.host_room, sum(tensor.bytes for tensor in plan.tensors)),
+        pinned=may_pin(backend, hardware.host_room, plan.weights_bytes),
     )
 
 
@@ -138,22 +138,18 @@ def variants_of(
     for quant in OTHER_QUANTS:
         if quant not in known:
             known[quant] = _variant(_made(found, quant), at_hand=found.source == CATALOGUE)
-    every = sorted(known.values(), key=lambda v: -_bytes(v.blueprint))
+    every = sorted(known.values(), key=lambda v: -v.blueprint.weights_bytes)
     if fits_whole(every[-1].blueprint):
         return tuple(every)
     smaller = (_made(found, quant) for quant in SMALLEST_QUANTS if quant not in known)
     first = next((made for made in smaller if fits_whole(made.blueprint)), None)
-    if first is None or _bytes(first.blueprint) >= _bytes(every[-1].blueprint):
+    if first is None or first.blueprint.weights_bytes >= every[-1].blueprint.weights_bytes:
         return tuple(every)
     return (*every, _variant(first, at_hand=found.source == CATALOGUE)._replace(whole=True))
 
 
 def _made(found: FoundModel, quant: str) -> FoundModel:
     return found._replace(quant=quant, blueprint=as_quant(found.blueprint, quant), source="")
-
-
-def _bytes(blueprint: Blueprint) -> int:
-    return sum(tensor.bytes for tensor in blueprint.tensors)
 
 
 def _variant(found: FoundModel, *, at_hand: bool) -> Variant:

@@ -138,7 +138,7 @@ def planned(system: System, request: PlanRequest, progress: Progress | None = No
     _check_flags(request)
     said.step(f"searching settings for {request.model}", 0.3)
     if request.runtime in _ON_LLAMA_CPP:
-        return _for_model(system, request)
+        return _with_what_is_at_hand(lambda lacking: _plan_for_model(system, request, lacking))
     report = _other_planner(request.runtime)(system, request, None)
     # A model by the word that the user wrote: a folder that is here, or a name
     word = request.model or ""
@@ -169,17 +169,23 @@ def _other_planner(runtime: str) -> Callable[[System, PlanRequest, Case | None],
     return plan_transformers
 
 
-def _for_model(system: System, request: PlanRequest) -> PlanReport:
+def _with_what_is_at_hand(plan: Callable[[set[Knob]], tuple[PlanReport, Speller]]) -> PlanReport:
+    """The plan with commands, searched again without what the version at hand turned out to lack."""
     lacking: set[Knob] = set()
     for _ in range(_MOST_TRIES):
-        request, report, found = plan_for_model(system, request, lacking)
-        layers = reported(found.blueprint.count("block_count") + 1, "the model's file")
-        speller = Speller(Runtime(layers=layers), _model_of(system, found, request), fresh=True, name=request.runtime)
+        report, speller = plan(lacking)
         lacks = {knob for knob in left_out(report, speller) if decides(knob)} - lacking
         if not lacks:
             break
         lacking |= lacks
     return with_commands(report, speller)
+
+
+def _plan_for_model(system: System, request: PlanRequest, lacking: set[Knob]) -> tuple[PlanReport, Speller]:
+    request, report, found = plan_for_model(system, request, lacking)
+    layers = reported(found.blueprint.count("block_count") + 1, "the model's file")
+    model = _model_of(system, found, request)
+    return report, Speller(Runtime(layers=layers), model, fresh=True, name=request.runtime)
 
 
 def _model_of(system: System, found: FoundModel, request: PlanRequest) -> Model:
@@ -232,14 +238,7 @@ def _planned_for(system: System, request: PlanRequest, case: Case, *, live: bool
             return untold(request, case, Unknown(error.message, error.hint))
     if request.runtime not in _ON_LLAMA_CPP:
         return untold(request, case, _no_planner(request.runtime))
-    lacking: set[Knob] = set()
-    for _ in range(_MOST_TRIES):
-        report = plan_running(system, request, case, lacking, live=live)
-        lacks = {knob for knob in left_out(report, speller) if decides(knob)} - lacking
-        if not lacks:
-            break
-        lacking |= lacks
-    return with_commands(report, speller)
+    return _with_what_is_at_hand(lambda lacking: (plan_running(system, request, case, lacking, live=live), speller))
 
 
 def _counted(here: System | None, case: Case) -> Runtime:

@@ -166,7 +166,7 @@ def _quant(
     other = case_of(FoundModel(name, plan, name, "", 0), hardware, request)
     if isinstance(other, Unknown):
         return None
-    weights = sum(t.bytes for t in plan.tensors)
+    weights = plan.weights_bytes
     elements = sum(math.prod(t.shape) for t in plan.tensors)
     placement = other.placement
     return QuantShown(
@@ -238,7 +238,7 @@ def answer(system: System, request: PredictRequest) -> PredictionReport:
     if isinstance(hardware, Unknown):
         return _abstained(found, hardware)
     # The draft's weights are on the first GPU already
-    left = hardware.holding(sum(t.bytes for t in draft.blueprint.tensors)) if draft else hardware
+    left = hardware.holding(draft.blueprint.weights_bytes) if draft else hardware
     case = case_of(found, left, request)
     if isinstance(case, Unknown):
         return _abstained(found, case)

@@ -62,7 +62,7 @@ def gguf_memory(answers: GgufAnswers, now: WhatIf, source: str, kinds: Sequence[
 def _sliders(subject: Subject, kinds: Sequence[str]) -> tuple[Slider, ...]:
     now, plan = subject.now, subject.found.blueprint
     sizes = {kind: element_bytes(kind) for kind in {*kinds, now.kv_type.partition("/")[0]}}
-    weights = sum(tensor.bytes for tensor in plan.tensors)
+    weights = plan.weights_bytes
     parameters = subject.found.parameters or sum(math.prod(tensor.shape) for tensor in plan.tensors)
     choices: dict[KnobName, tuple[Choice, ...]] = {
         "context": context_choices(now.context, plan.count("context_length", now.context) or now.context),

@@ -27,13 +27,14 @@ from unslow.think.memory.llama_cpp.hyperparameters import hyper_of
 from unslow.think.memory.llama_cpp.places import Places
 from unslow.think.memory.llama_cpp.settings import Settings
 from unslow.think.plan.goal import Work
+from unslow.think.plan.llama_cpp.options import spread_group
 from unslow.think.plan.llama_cpp.pieces import Pieces
 from unslow.think.plan.llama_cpp.placing import Placing
 from unslow.think.plan.llama_cpp.price import Pricing
 from unslow.think.plan.quality import quality_cost
 from unslow.think.report import Range
 from unslow.think.setup import Setup
-from unslow.think.speed.rows import CPU, DENSE, MOE, PARTIAL, PREFILL, SEVERAL
+from unslow.think.speed.rows import CPU, PREFILL
 from unslow.think.view import MemoryBar, WhatIf
 
 _SHARE = 4  # Of a short context, what a prompt takes, and what an answer does: a quarter each
@@ -86,7 +87,7 @@ class Priced(NamedTuple):
             work = Work(prompt, max(0, min(work.kept, context - prompt - answer)), answer)
         pricing = Pricing(pieces, hardware, work)
         price = pricing.price(settings, placing, split, self.threads)
-        group = _group(placing, split, sparse=pieces.is_sparse)
+        group = spread_group(placing, split, sparse=pieces.is_sparse)
         backend = "cpu" if group == CPU else hardware.setting.backend
         decode, prefill = spread_of(group, backend), spread_of(PREFILL, backend)
         return Speeds(
@@ -94,16 +95,6 @@ class Priced(NamedTuple):
             _scaled(price.prefill_tokens_per_s, prefill.low, 1.0, prefill.high),
             group,
         )
-
-
-def _group(placing: Placing, split: tuple[int, ...], *, sparse: bool) -> str:
-    if not any(split):
-        return CPU
-    if placing.first_complete:
-        return PARTIAL
-    if sum(map(bool, split)) > 1:
-        return SEVERAL
-    return MOE if sparse else DENSE
 
 
 def _scaled(price: float, low: float, mid: float, high: float) -> Range:

@@ -227,7 +227,7 @@ def _by_names(case: Case, context: int, used: int) -> Fitting | None:
     parameters = case.model.parameters.value_or(model.parameters if model else 0)
     return Fitting(
         lambda tokens, cache: -setup.left(_settings(setup.settings, tokens, cache)),
-        context, used, float(sum(t.bytes for t in plan.tensors)), float(parameters), words,
+        context, used, float(plan.weights_bytes), float(parameters), words,
     )  # fmt: skip
 
 

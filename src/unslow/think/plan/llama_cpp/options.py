@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from unslow.catalog.learned_speed import spread_of
-from unslow.facts.knob import Knob, Setting
+from unslow.facts.knob import Change, Knob
 from unslow.facts.values import MIB
 from unslow.think.fit.answers import parts_of, shown_memory
 from unslow.think.fit.report import MemoryShown
-from unslow.think.plan.llama_cpp.placing import patterns
+from unslow.think.plan.llama_cpp.placing import Placing, patterns
 from unslow.think.plan.llama_cpp.points import DEFAULT_CACHE, DEFAULT_MICRO_BATCH, Point
 from unslow.think.plan.llama_cpp.price import FoundSettings
 from unslow.think.plan.llama_cpp.question import LlamaPlanQuestion, Variant
@@ -18,14 +18,6 @@ from unslow.think.speed.report import RateShown
 from unslow.think.speed.rows import CPU, DENSE, MOE, PARTIAL, PREFILL, SEVERAL
 
 _USUAL_BATCH = 2048
-
-
-class Turned(NamedTuple):
-    """A knob, its value, and why it is turned so."""
-
-    knob: Knob
-    value: Setting
-    why: str = ""
 
 
 class Usual(NamedTuple):
@@ -41,8 +33,8 @@ class Usual(NamedTuple):
 def settings_of(point: Point, usual: Usual) -> tuple[ChangeShown, ...]:
     """All that a start must be told."""
     return tuple(
-        ChangeShown(knob=knob.value, value=value, why=why)
-        for knob, value, why in _turned(point.variant, point.found, usual)
+        ChangeShown(knob=change.knob.value, value=change.value, why=change.why)
+        for change in _turned(point.variant, point.found, usual)
     )
 
 
@@ -64,59 +56,59 @@ def changes_of(point: Point, now: tuple[ChangeShown, ...], usual: Usual) -> tupl
     return (*turned, *gone)
 
 
-def _turned(variant: Variant, found: FoundSettings, usual: Usual) -> Iterator[Turned]:
+def _turned(variant: Variant, found: FoundSettings, usual: Usual) -> Iterator[Change]:
     settings = found.settings
     if not variant.given:
-        yield Turned(Knob.MODEL_FILE, variant.file or variant.quant, f"the same model as {variant.quant}")
-    yield Turned(Knob.CONTEXT_LENGTH, settings.context, "tokens of all conversations")
+        yield Knob.MODEL_FILE.to(variant.file or variant.quant, f"the same model as {variant.quant}")
+    yield Knob.CONTEXT_LENGTH.to(settings.context, "tokens of all conversations")
     if not settings.unified and settings.slots != usual.slots:
-        yield Turned(Knob.PARALLEL, settings.slots, "conversations at a time")
+        yield Knob.PARALLEL.to(settings.slots, "conversations at a time")
     yield from _cache(found)
     yield from _where(variant, found)
     if settings.micro_batch != usual.micro_batch:
         larger = settings.micro_batch > DEFAULT_MICRO_BATCH
         why = "prompts are read in larger pieces" if larger else "smaller buffers leave room for weights"
-        yield Turned(Knob.BATCH, settings.micro_batch, why)
+        yield Knob.BATCH.to(settings.micro_batch, why)
     if settings.batch != _USUAL_BATCH:
-        yield Turned(Knob.LOGICAL_BATCH, settings.batch, "a micro-batch is part of a batch")
+        yield Knob.LOGICAL_BATCH.to(settings.batch, "a micro-batch is part of a batch")
     if found.threads != usual.threads:
-        yield Turned(Knob.THREADS, found.threads, "one for each core")
+        yield Knob.THREADS.to(found.threads, "one for each core")
     if usual.pinned and found.placing.first_complete and any(found.split):
-        yield Turned(Knob.LOAD_MODE, "none", "the GPU copies weights for prompts from memory, not from a mapped file")
+        yield Knob.LOAD_MODE.to("none", "the GPU copies weights for prompts from memory, not from a mapped file")
 
 
-def _cache(found: FoundSettings) -> Iterator[Turned]:
+def _cache(found: FoundSettings) -> Iterator[Change]:
     settings = found.settings
     if settings.key_type != DEFAULT_CACHE:
-        yield Turned(Knob.KV_CACHE_TYPE, settings.key_type.lower(), "a smaller cache leaves room for weights")
+        yield Knob.KV_CACHE_TYPE.to(settings.key_type.lower(), "a smaller cache leaves room for weights")
     if settings.value_type != settings.key_type:
-        yield Turned(Knob.VALUE_CACHE_TYPE, settings.value_type.lower(), "")
+        yield Knob.VALUE_CACHE_TYPE.to(settings.value_type.lower(), "")
     if settings.value_type != DEFAULT_CACHE:
-        yield Turned(Knob.FLASH_ATTENTION, value=True, why="a cache of a smaller type needs it")
+        yield Knob.FLASH_ATTENTION.to(value=True, why="a cache of a smaller type needs it")
     if not settings.cache_on_gpu:
-        yield Turned(Knob.KV_OFFLOAD, value=False, why="the cache lies with the host")
+        yield Knob.KV_OFFLOAD.to(value=False, why="the cache lies with the host")
 
 
-def _where(variant: Variant, found: FoundSettings) -> Iterator[Turned]:
+def _where(variant: Variant, found: FoundSettings) -> Iterator[Change]:
     """Where everything goes, exactly: llama.cpp's own fit would leave a larger margin and move whole layers."""
     if not found.split:
         return
     settings, pieces = found.settings, variant.pieces
     used = [n for n, count in enumerate(found.split) if count]
     if len(used) == 1 < len(found.split):
-        yield Turned(Knob.SPLIT_MODE, "none", "one GPU holds it all")
-        yield Turned(Knob.MAIN_GPU, used[0], "the one that does")
+        yield Knob.SPLIT_MODE.to("none", "one GPU holds it all")
+        yield Knob.MAIN_GPU.to(used[0], "the one that does")
     if found.needs_no_fit:
         return
-    yield Turned(Knob.FIT, value=False, why="where everything goes is said exactly")
-    yield Turned(Knob.GPU_LAYERS, settings.gpu_layers, "layers on the GPU, the output counted as one")
+    yield Knob.FIT.to(value=False, why="where everything goes is said exactly")
+    yield Knob.GPU_LAYERS.to(settings.gpu_layers, "layers on the GPU, the output counted as one")
     if settings.experts_on_cpu:
-        yield Turned(Knob.EXPERTS_ON_CPU, settings.experts_on_cpu, "experts of so many layers stay with the host")
+        yield Knob.EXPERTS_ON_CPU.to(settings.experts_on_cpu, "experts of so many layers stay with the host")
     moved = patterns(found.placing, pieces)
     if moved:
-        yield Turned(Knob.TENSOR_OVERRIDE, ",".join(f"{p}=CPU" for p in moved), "matrices that stay with the host")
+        yield Knob.TENSOR_OVERRIDE.to(",".join(f"{p}=CPU" for p in moved), "matrices that stay with the host")
     if len(used) > 1:
-        yield Turned(Knob.TENSOR_SPLIT, ",".join(map(str, found.split)), "layers of each GPU")
+        yield Knob.TENSOR_SPLIT.to(",".join(map(str, found.split)), "layers of each GPU")
 
 
 _LITTLE_ROOM = 512 * MIB  # a desktop and a browser take about so much of a GPU now and then
@@ -234,7 +226,7 @@ def _layers(count: int) -> str:
 def speed_of(question: LlamaPlanQuestion, found: FoundSettings) -> SpeedShown:
     """The prediction with the ends between which four of five measurements lay."""
     backend = question.hardware.setting.backend if found.split else "cpu"
-    decode = spread_of(_group(question, found), backend)
+    decode = spread_of(spread_group(found.placing, found.split, sparse=question.given.pieces.is_sparse), backend)
     prefill = spread_of(PREFILL, backend)
     price, work = found.price, question.goal.work
     slow, fast = (
@@ -253,11 +245,12 @@ def _rate(mid: float, low: float, high: float) -> RateShown:
     return RateShown(low=mid * low, mid=mid, high=mid * high)
 
 
-def _group(question: LlamaPlanQuestion, found: FoundSettings) -> str:
-    if not found.split or not any(found.split):
+def spread_group(placing: Placing, split: tuple[int, ...], *, sparse: bool) -> str:
+    """The measurements by which such a placing's interval is known."""
+    if not any(split):
         return CPU
-    if found.placing.first_complete:
+    if placing.first_complete:
         return PARTIAL
-    if sum(1 for count in found.split if count) > 1:
+    if sum(map(bool, split)) > 1:
         return SEVERAL
-    return MOE if question.given.pieces.is_sparse else DENSE
+    return MOE if sparse else DENSE

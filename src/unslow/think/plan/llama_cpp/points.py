@@ -57,7 +57,7 @@ def has_room_for(blueprint: Blueprint, hardware: Hardware) -> bool:
     rooms, host = hardware.rooms, hardware.host_room
     shared = max((room.capacity_bytes for room in rooms if room.unified), default=inf)
     of_host = host.usable_bytes if host else shared
-    weights = sum(tensor.bytes for tensor in blueprint.tensors)
+    weights = blueprint.weights_bytes
     return LOADED * weights <= sum(hardware.free_bytes) + of_host
 
 
