@@ -11,14 +11,16 @@ from unslow.facts.snapshot import Case
 from unslow.facts.values import MIB, Known, MissingFactError, Origin, Unknown
 from unslow.think.case.demand import missing
 from unslow.think.case.gpus import LoadedGpu, loaded_gpus
-from unslow.think.case.instructions import spelled_out
+from unslow.think.case.narrative import gain_of, times_as_fast
 from unslow.think.case.prediction import Prediction, measured_rate, predict
 from unslow.think.case.slowness import generates_slowly
 from unslow.think.case.vram import gpu_places, gpus_used, is_gpu, own_is_known
 from unslow.think.case.work import Cure
-from unslow.think.causes._cause import Citations, fact_at
+from unslow.think.causes._cause import Citations, Found, Remedy, fact_at
 from unslow.think.report import Evidence
 
+GPU_STATE = "while it generates: {gpu_state}"  # Clocks, power, temperature and link of the GPU at hand
+OWN_SPEED = "{own_speed}"  # What makes the runtime tell its own speed
 Reading = TypeVar("Reading")
 
 
@@ -112,6 +114,12 @@ def cite_comparison(case: Case, comparison: Comparison) -> Evidence:
     return _item("account.comparisons", text, case.account.comparisons, comparison.source)
 
 
+def found_by_trial(case: Case, trial: Comparison, what: str, *remedies: Remedy, cure: Cure | None = None) -> Found:
+    """Somebody tried: `what` is the fast side, as in "with more power it"."""
+    because = f"{what} is {times_as_fast(trial)}"
+    return Found(because, (cite_comparison(case, trial),), cure, remedies, speedup=gain_of(trial))
+
+
 def _item(fact: str, text: str, known: Known[Any] | Unknown, source: str) -> Evidence:
     origin = known.origin if isinstance(known, Known) else Origin.TOLD
     return Evidence(fact=fact, value=text, reference=None, origin=str(origin), source=source)
@@ -126,27 +134,17 @@ def free_before_load(case: Case) -> Citations:
 
 def at_work(case: Case) -> list[LoadedGpu]:
     """The runtime's GPUs while they compute; none where they were watched and idle."""
-    ask_for(case, "machine.gpus", gpu_state(case))
+    ask_for(case, "machine.gpus", GPU_STATE)
     loaded = loaded_gpus(case)
     if not loaded:
-        ask_for(case, "run.gpus", gpu_state(case))
+        ask_for(case, "run.gpus", GPU_STATE)
     return loaded
-
-
-def gpu_state(case: Case) -> str:
-    """The command that shows clocks, power, temperature and link of the GPU at hand, while it generates."""
-    return spelled_out("while it generates: {gpu_state}", case)
-
-
-def own_speed(case: Case) -> str:
-    """The command that makes the runtime tell its own speed."""
-    return spelled_out("{own_speed}", case)
 
 
 def ask_gpu_state(case: Case, *paths: str) -> None:
     """What the driver shows of a GPU while it generates must be known."""
     for path in paths:
-        ask_for(case, path, gpu_state(case))
+        ask_for(case, path, GPU_STATE)
 
 
 def must_be_slow(case: Case) -> bool:
@@ -156,7 +154,7 @@ def must_be_slow(case: Case) -> bool:
         return slow
     if isinstance(measured_rate(case), Known):
         must_predict(case)
-    ask_for(case, "run.decode_tokens_per_s", own_speed(case))
+    ask_for(case, "run.decode_tokens_per_s", OWN_SPEED)
     return False
 
 

@@ -25,24 +25,18 @@ from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
-from unslow.think.case.narrative import (
-    experiment_on,
-    gain_of,
-    is_clear,
-    is_report,
-    names_phase,
-    remarks_on,
-    slow_side_has,
-    times_as_fast,
-)
+from unslow.think.case.narrative import experiment_on, is_clear, is_report, names_phase, remarks_on, slow_side_has
 from unslow.think.case.prediction import measured_rate
 from unslow.think.causes._cause import Absent, Cause, Citations, Found, Remedy, Suspected, check_by
-from unslow.think.causes._facts import ask_for, cite, cite_comparison, cite_remarks
+from unslow.think.causes._facts import ask_for, cite, cite_remarks, found_by_trial
 from unslow.think.report import Cost
 
 MOSTLY = 3.0  # Times the answer: with less thinking than this, most of what was waited for could be read
 LONG = 200  # Tokens of thinking that one hardly notices
 SHOW = "{try_less_thinking}"
+_LESS = Remedy(
+    Knob.THINKING.to(None, "less reasoning effort, or a model that does not reason"), None, "worse on hard questions"
+)
 
 
 def _by_tokens(case: Case) -> Found | Absent:
@@ -64,8 +58,7 @@ def _by_trial(case: Case) -> Found | None:
         or slow_side_has(tried, Topic.THINKING) is False
     ):
         return None
-    words = f"without thinking it is {times_as_fast(tried)}"
-    return _found(words, (cite_comparison(case, tried),), gain_of(tried))
+    return found_by_trial(case, tried, "without thinking it", _LESS)._replace(apart=True)
 
 
 def _by_words(case: Case) -> Found | Suspected | None:
@@ -80,10 +73,8 @@ def _by_words(case: Case) -> Found | Suspected | None:
 
 
 def _found(because: str, evidence: Citations, speedup: float | None) -> Found:
-    change = Knob.THINKING.to(None, "less reasoning effort, or a model that does not reason")
-    remedies = (Remedy(change, None, "worse on hard questions"),)
     # it is generated like any answer: the time on the way to the server, by which its phase is measured, is another
-    return Found(because, evidence, remedies=remedies, speedup=speedup, apart=True)
+    return Found(because, evidence, remedies=(_LESS,), speedup=speedup, apart=True)
 
 
 CAUSE = Cause(

@@ -31,11 +31,11 @@ import statistics
 from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
-from unslow.think.case.narrative import experiment_on, gain_of, is_clear, remarks_on, times_as_fast
+from unslow.think.case.narrative import experiment_on, is_clear, remarks_on
 from unslow.think.case.prediction import SLOWEST
 from unslow.think.case.waits import NOTICED_S, completions_of, held_back_s, held_up_s, is_held_back
 from unslow.think.causes._cause import Absent, Cause, Citations, Found, Remedy, Suspected, check_by
-from unslow.think.causes._facts import ask_for, cite, cite_comparison, cite_remarks, need, own_speed
+from unslow.think.causes._facts import OWN_SPEED, ask_for, cite, cite_remarks, found_by_trial, need
 from unslow.think.report import Cost
 
 LOST = 0.7  # Of the server's speed: a client that shows less loses it itself
@@ -88,8 +88,8 @@ def _by_holding_back(case: Case) -> Found | None:
 
 
 def _by_speeds(case: Case) -> Found | Absent | None:
-    client = ask_for(case, "run.client_decode_tokens_per_s", f"{CURL}, beside {own_speed(case)}")
-    server = max(SLOWEST, ask_for(case, "run.decode_tokens_per_s", own_speed(case)))
+    client = ask_for(case, "run.client_decode_tokens_per_s", f"{CURL}, beside {OWN_SPEED}")
+    server = max(SLOWEST, ask_for(case, "run.decode_tokens_per_s", OWN_SPEED))
     # Seconds of an answer of the length that was measured
     tokens = [c.generated_tokens for c in case.run.completions.value_or(()) if c.generated_tokens]
     lost_s = statistics.median(tokens) * (1 / max(client, SLOWEST) - 1 / server) if tokens else 0.0
@@ -152,8 +152,8 @@ def _by_trial(case: Case) -> Found | None:
     tried = experiment_on(case, Topic.CLIENT)
     if tried is None or not is_clear(tried):
         return None
-    words = f"with another client the same server is {times_as_fast(tried)}"
-    return _found(words, (cite_comparison(case, tried),), "that client", gain_of(tried))
+    other = Remedy(Knob.CLIENT.to(None, "that client"))
+    return found_by_trial(case, tried, "with another client the same server", other)
 
 
 def _by_words(case: Case) -> Found | Suspected | None:
@@ -167,7 +167,7 @@ def _by_words(case: Case) -> Found | Suspected | None:
         return _found(words, cite_remarks(case, extra[:1]), "switch off its title and suggestion requests")
     mixed = [c for c in case.account.comparisons.value_or(()) if Topic.CLIENT in c.differs]
     hint = next((told.text for told in (*client, *mixed)), None)
-    return None if hint is None else Suspected(hint, "the server's own speed", own_speed(case))
+    return None if hint is None else Suspected(hint, "the server's own speed", OWN_SPEED)
 
 
 def _found(

@@ -31,13 +31,13 @@ from unslow.facts.snapshot import Case
 from unslow.facts.values import Known, Origin
 from unslow.think.case.bandwidth import allowed_of
 from unslow.think.case.gpus import is_apple
-from unslow.think.case.narrative import blames, experiment_on, gain_of, is_clear, remarks_on, times_as_fast
+from unslow.think.case.narrative import blames, experiment_on, is_clear, remarks_on
 from unslow.think.case.placement import cpu_computes
 from unslow.think.case.slowness import generates_slowly
 from unslow.think.case.work import Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
 from unslow.think.causes._evidence import cite_watched, cpu_dominates, host_figure
-from unslow.think.causes._facts import ask_for, cite, cite_comparison, cite_remarks, must_be_slow
+from unslow.think.causes._facts import ask_for, cite, cite_remarks, found_by_trial, must_be_slow
 from unslow.think.report import Evidence
 
 LOW = 0.6  # Of the highest: with all cores at work a sound CPU holds two thirds of its boost and more
@@ -106,8 +106,7 @@ def _by_trial(case: Case) -> Found | Suspected | None:
         return None
     if not cpu_computes(case) and not _OF_CPU.search(tried.text):
         return Suspected(tried.text, "whether the CPU computes, and its clock", SHOW)
-    words, remedies = f"with other clocks it is {times_as_fast(tried)}", (Remedy(_PERFORMANCE, Cure()),)
-    return Found(words, (cite_comparison(case, tried),), remedies=remedies, speedup=gain_of(tried))
+    return found_by_trial(case, tried, "with other clocks it", Remedy(_PERFORMANCE, Cure()))
 
 
 def _by_reading(case: Case) -> Found | Absent | Suspected:

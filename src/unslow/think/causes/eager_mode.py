@@ -31,13 +31,13 @@ from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
-from unslow.think.case.narrative import blames, gain_of, is_report, slow_side_has, times_as_fast, tried
+from unslow.think.case.narrative import blames, is_report, slow_side_has, tried
 from unslow.think.case.prediction import Prediction, predict
 from unslow.think.case.runtime import runs_ggml
 from unslow.think.case.slowness import behaves_as_set_up, lost_against
 from unslow.think.case.work import FETCHES, Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, check_by
-from unslow.think.causes._facts import cite, cite_comparison, need
+from unslow.think.causes._facts import cite, found_by_trial, need
 
 GRAPHS_OFF = "GGML_CUDA_DISABLE_GRAPHS"
 ON = Cure(graphs=True)
@@ -55,8 +55,7 @@ def _by_trial(case: Case) -> Found | Suspected | None:
         return Suspected(trial.text, "which of the two speeds is the one with graphs", CAUSE.ask)
     if slow_with:
         return None
-    words = f"with graphs it is {times_as_fast(trial)}"
-    return Found(words, (cite_comparison(case, trial),), ON, (_SWITCH_ON,), speedup=gain_of(trial))
+    return found_by_trial(case, trial, "with graphs it", _SWITCH_ON, cure=ON)
 
 
 def _by_setting(case: Case) -> Found | Absent | Suspected | None:

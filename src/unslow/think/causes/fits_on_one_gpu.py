@@ -31,13 +31,13 @@ from unslow.facts.snapshot import Case
 from unslow.facts.values import GIB, Known, Unknown
 from unslow.think.case.bandwidth import has_fast_links, splits_tensors
 from unslow.think.case.demand import kv_per_token
-from unslow.think.case.narrative import WORTH_COMPARING, experiment_on, gain_of, is_clear, slow_side_has, times_as_fast
+from unslow.think.case.narrative import WORTH_COMPARING, experiment_on, is_clear, slow_side_has
 from unslow.think.case.placement import computes_all_on_gpus, gpus_computing
 from unslow.think.case.slowness import predict_among_others, rate_among_others
 from unslow.think.case.vram import gpu_places, gpus_of, gpus_used, other_gpu_processes, own_is_known
 from unslow.think.case.work import Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, check_by
-from unslow.think.causes._facts import ask_for, cite, cite_comparison, must_be_slow
+from unslow.think.causes._facts import ask_for, cite, found_by_trial, must_be_slow
 from unslow.think.speed.chips import has_links
 
 USABLE = 0.93  # Of a GPU's memory: the rest is the driver's and the display's
@@ -60,8 +60,7 @@ def _by_trial(case: Case) -> Found | Absent | Suspected | None:
         return Suspected(tried.text, "the speed on one GPU alone", SHOW)
     if (gpus_computing(case) or len(gpus_of(case))) < 2:  # noqa: PLR2004 (several)
         return Suspected("another number of GPUs is faster", "how many GPUs compute now", SHOW)
-    words = f"on one GPU instead of several it is {times_as_fast(tried)}"
-    return Found(words, (cite_comparison(case, tried),), None, (_ALONE,), speedup=gain_of(tried))
+    return found_by_trial(case, tried, "on one GPU instead of several it", _ALONE)
 
 
 def _by_size(case: Case) -> Found | Absent | Suspected:

@@ -34,7 +34,7 @@ from unslow.think.case.slowness import generates_slowly
 from unslow.think.case.work import Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
 from unslow.think.causes._evidence import figure_of
-from unslow.think.causes._facts import ask_gpu_state, at_work, cite, cite_known, cite_remarks, gpu_state, must_be_slow
+from unslow.think.causes._facts import GPU_STATE, ask_gpu_state, at_work, cite, cite_known, cite_remarks, must_be_slow
 
 AT_WORK = 0.7  # Of the time: one that works less may lower its clocks by itself
 LOW = 0.5  # Of the highest clock: boost comes and goes, half of it does not
@@ -65,7 +65,7 @@ def _by_words(case: Case) -> Found | Suspected | None:
         return Found(
             f"the GPU's clocks stay low: {held[0].text}", cite_remarks(case, held[:1]), remedies=(Remedy(change),)
         )
-    return Suspected(said[0].text, "how busy the GPU is at these clocks", gpu_state(case)) if said else None
+    return Suspected(said[0].text, "how busy the GPU is at these clocks", GPU_STATE) if said else None
 
 
 def _by_readings(case: Case) -> Found | Absent:
@@ -123,5 +123,5 @@ CAUSE = Cause(
     needs=(("run.gpus", "machine.gpus", "account.remarks"),),
     check=check,
     gpu_only=True,
-    ask="while it generates: {gpu_state}",
+    ask=GPU_STATE,
 )

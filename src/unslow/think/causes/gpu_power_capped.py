@@ -29,7 +29,7 @@ from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.think.case.gpus import POWER, LoadedGpu, explains, starved
-from unslow.think.case.narrative import blames, experiment_on, gain_of, is_clear, remarks_on, times_as_fast
+from unslow.think.case.narrative import blames, experiment_on, is_clear, remarks_on
 from unslow.think.case.placement import cpu_computes
 from unslow.think.case.slowness import generates_slowly, shortfall
 from unslow.think.case.vram import gpus_of
@@ -37,14 +37,13 @@ from unslow.think.case.work import Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, check_by
 from unslow.think.causes._evidence import cpu_dominates
 from unslow.think.causes._facts import (
-    ask_for,
+    GPU_STATE,
     ask_gpu_state,
     at_work,
     cite,
-    cite_comparison,
     cite_known,
     cite_remarks,
-    gpu_state,
+    found_by_trial,
     must_be_slow,
 )
 
@@ -61,8 +60,7 @@ def _by_trial(case: Case) -> Found | None:
     tried = experiment_on(case, Topic.CLOCKS, metrics=("decode", "prefill"))
     if tried is None or not is_clear(tried) or not _POWER_WORDS.search(tried.text) or not gpus_of(case):
         return None
-    words = f"with more power it is {times_as_fast(tried)}"
-    return Found(words, (cite_comparison(case, tried),), None, (_RAISED,), None, gain_of(tried))
+    return found_by_trial(case, tried, "with more power it", _RAISED)
 
 
 def _by_words(case: Case) -> Found | Suspected | None:
@@ -71,7 +69,7 @@ def _by_words(case: Case) -> Found | Suspected | None:
     if not said:
         return None
     if not gpus_of(case) or cpu_computes(case) or not blames(case, "decode", "prefill"):
-        return Suspected(said[0].text, "the reasons of the clocks under load", gpu_state(case))
+        return Suspected(said[0].text, "the reasons of the clocks under load", GPU_STATE)
     return Found(f"power holds the GPU back: {said[0].text}", cite_remarks(case, said[:1]), None, (_RAISED,))
 
 
@@ -81,7 +79,8 @@ def _by_readings(case: Case) -> Found | Absent:
     loaded = at_work(case)
     if not loaded:
         return Absent("the GPU was idle while tokens were generated")
-    capped = [g for g in loaded if set(ask_for(case, f"{g.at}.event_reasons", gpu_state(case))) & POWER]
+    ask_gpu_state(case, *(f"{gpu.at}.event_reasons" for gpu in loaded))
+    capped = [gpu for gpu in loaded if POWER & set(gpu.reasons.value_or([]))]
     if not capped:
         return Absent("no power reason is set under load")
     return _judged(case, capped[0])
@@ -128,5 +127,5 @@ CAUSE = Cause(
     needs=(("run.gpus", "machine.gpus", "account.comparisons", "account.remarks"),),
     check=check_by(_by_trial, _by_readings, _by_words),
     gpu_only=True,
-    ask="while it generates: {gpu_state}",
+    ask=GPU_STATE,
 )

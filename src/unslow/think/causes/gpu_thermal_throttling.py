@@ -41,7 +41,7 @@ from unslow.think.case.vram import gpus_used
 from unslow.think.case.work import Cure
 from unslow.think.causes._cause import Absent, Cause, Citations, Found, Remedy, Suspected, first_to_decide
 from unslow.think.causes._evidence import cite_watched, cpu_dominates, figure_of
-from unslow.think.causes._facts import ask_for, ask_gpu_state, at_work, cite, cite_remarks, gpu_state, must_be_slow
+from unslow.think.causes._facts import GPU_STATE, ask_gpu_state, at_work, cite, cite_remarks, must_be_slow
 
 LOW = 0.9  # Of the clock or the speed before it got hot: less of a fall is noise
 WARM_C = 80  # A slowdown of the hardware, which does not name its reason, is one of heat from here on
@@ -52,7 +52,6 @@ _CLOCK = re.compile(
 )
 _HOT = re.compile(r"(?i)\b(?:8[3-9]|9\d|10\d) ?(?:°|deg|c\b)")
 """Clocks or a temperature in figures beside the word: somebody who read them off."""
-SHOW = "while it generates: {gpu_state}"
 _ANYWHERE = "more air, or a lower power limit that it can hold"
 _ON_A_MAC = "more air: free vents, an open lid, a cooler place"  # it has no power limit to set
 _SERIOUS = ("Heavy", "Trapping", "Sleeping")
@@ -77,11 +76,10 @@ def _by_reasons(case: Case) -> Found | Absent:
     loaded = at_work(case)
     if not loaded:
         return Absent("the GPU was idle while tokens were generated")
-    hot = []
-    for gpu in loaded:
-        names = set(ask_for(case, f"{gpu.at}.event_reasons", gpu_state(case)))
-        if names & THERMAL or ("hw_slowdown" in names and gpu.temperature_c.value_or(0) >= WARM_C):
-            hot.append(gpu)
+    ask_gpu_state(case, *(f"{gpu.at}.event_reasons" for gpu in loaded))
+    named = [(gpu, set(gpu.reasons.value_or([]))) for gpu in loaded]
+    warm = [gpu for gpu, names in named if "hw_slowdown" in names and gpu.temperature_c.value_or(0) >= WARM_C]
+    hot = [gpu for gpu, names in named if names & THERMAL or gpu in warm]
     if not hot:
         heat = loaded[0].temperature_c
         degrees = f"{heat.value:.0f} °C, " if isinstance(heat, Known) else ""
@@ -115,7 +113,7 @@ def _by_words(case: Case) -> Found | Suspected | None:
     seen = read_out or [r for r in said if _CLOCK.search(r.text) or _HOT.search(r.text)]
     if seen and blames(case, "decode", "prefill") and not cpu_computes(case):
         return _found(case, f"the GPU is throttled by heat: {seen[0].text}", cite_remarks(case, seen))
-    return Suspected(said[0].text, "the reasons of the clocks under load", gpu_state(case))
+    return Suspected(said[0].text, "the reasons of the clocks under load", GPU_STATE)
 
 
 def _judged(case: Case, gpu: LoadedGpu) -> Found | Absent:
@@ -161,5 +159,5 @@ CAUSE = Cause(
     needs=(("run.gpus", "machine.gpus", "account.remarks", "machine.cpu.thermal_pressure"),),
     check=check,
     gpu_only=True,
-    ask=SHOW,
+    ask=GPU_STATE,
 )

@@ -28,12 +28,12 @@ from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
-from unslow.think.case.narrative import gain_of, remarks_on, times_as_fast, tried
+from unslow.think.case.narrative import remarks_on, tried
 from unslow.think.case.placement import cpu_computes
 from unslow.think.case.slowness import generates_slowly, shortfall
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
 from unslow.think.causes._evidence import host_at_work
-from unslow.think.causes._facts import cite, cite_comparison, cite_remarks
+from unslow.think.causes._facts import cite, cite_remarks, found_by_trial
 
 EVEN = 1.5  # Times its fair share: pages that are spread differ by less from node to node
 MOSTLY = 0.75  # Of its memory on one node: then the channels of the others have next to nothing to give
@@ -57,10 +57,7 @@ def check(case: Case) -> Found | Absent | Suspected:
 
 def _by_trial(case: Case) -> Found | None:
     trial = tried(case, Topic.NUMA, Topic.THREADS)
-    if trial is None:
-        return None
-    words = f"with the memory placed otherwise it is {times_as_fast(trial)}"
-    return Found(words, (cite_comparison(case, trial),), remedies=(_SPREAD,), speedup=gain_of(trial))
+    return found_by_trial(case, trial, "with the memory placed otherwise it", _SPREAD) if trial else None
 
 
 def _by_pages(case: Case) -> Found | Absent | None:

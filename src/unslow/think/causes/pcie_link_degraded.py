@@ -30,12 +30,12 @@ from unslow.facts.snapshot import Case
 from unslow.facts.values import GIB
 from unslow.think.case.bandwidth import TENSOR_SPLITS
 from unslow.think.case.gpus import LoadedGpu, is_unified
-from unslow.think.case.narrative import experiment_on, gain_of, is_clear, names_phase, remarks_on, times_as_fast
+from unslow.think.case.narrative import experiment_on, is_clear, names_phase, remarks_on
 from unslow.think.case.placement import SHOW_LINK, gpus_computing, host_weights_bytes
 from unslow.think.case.vram import gpus_of, gpus_used
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
 from unslow.think.causes._evidence import copies
-from unslow.think.causes._facts import ask_for, at_work, cite, cite_comparison, cite_remarks, if_known
+from unslow.think.causes._facts import ask_for, at_work, cite, cite_remarks, found_by_trial, if_known
 from unslow.think.physics.chip import link_bytes_per_s
 
 DEGRADED = 0.6  # Of the rate that both ends could have
@@ -55,12 +55,7 @@ def _by_experiment(case: Case) -> Found | None:
     tried = experiment_on(case, Topic.LINK)
     if tried is None or not is_clear(tried):
         return None
-    return Found(
-        because=f"with the other link it is {times_as_fast(tried)}",
-        evidence=(cite_comparison(case, tried),),
-        remedies=(_RESEAT,),
-        speedup=gain_of(tried),
-    )
+    return found_by_trial(case, tried, "with the other link it", _RESEAT)
 
 
 def _by_words(case: Case) -> Found | Suspected | None:

@@ -36,19 +36,10 @@ from unslow.facts.knob import Knob
 from unslow.facts.run import SeenPrompt
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known, Origin
-from unslow.think.case.narrative import (
-    experiment_on,
-    gain_of,
-    is_clear,
-    is_report,
-    names_phase,
-    remarks_on,
-    slow_side_has,
-    times_as_fast,
-)
+from unslow.think.case.narrative import experiment_on, is_clear, is_report, names_phase, remarks_on, slow_side_has
 from unslow.think.case.work import prompt_speed
 from unslow.think.causes._cause import Absent, Cause, Citations, Found, Remedy, Suspected, check_by
-from unslow.think.causes._facts import ask_for, cite, cite_comparison, cite_remarks
+from unslow.think.causes._facts import ask_for, cite, cite_remarks, found_by_trial
 from unslow.think.report import Cost, Evidence
 
 LEAST_AGAIN = 64
@@ -151,8 +142,7 @@ def _by_trial(case: Case) -> Found | None:
     tried = experiment_on(case, Topic.CACHE, metrics=("prefill", "first_token"))
     if tried is None or not is_clear(tried) or slow_side_has(tried, Topic.CACHE):
         return None
-    words = f"where the cache is used it is {times_as_fast(tried)}"
-    return _found(case, words, (cite_comparison(case, tried),), gain_of(tried))
+    return found_by_trial(case, tried, "where the cache is used it", _remedy(case))
 
 
 def _by_words(case: Case) -> Found | None:
@@ -172,11 +162,15 @@ def _by_setting(case: Case) -> Found | Suspected | None:
     return _found(case, _OFF, (cite(case, "runtime.prompt_cache"),))
 
 
-def _found(case: Case, because: str, evidence: Citations, speedup: float | None = None) -> Found:
+def _found(case: Case, because: str, evidence: Citations) -> Found:
+    return Found(because, evidence, remedies=(_remedy(case),))
+
+
+def _remedy(case: Case) -> Remedy:
     why = "a stable start of the prompt, a slot of its own, a larger cache"
     is_on = case.runtime.prompt_cache.value_or(default=False)  # then it is up to what is asked
     change = Knob.CLIENT.to(None, why) if is_on else Knob.PROMPT_CACHE.to(value=True, why=why)
-    return Found(because, evidence, remedies=(Remedy(change, None, "memory for the cache"),), speedup=speedup)
+    return Remedy(change, None, "memory for the cache")
 
 
 CAUSE = Cause(

@@ -32,9 +32,9 @@ from unslow.facts.knob import Knob
 from unslow.facts.machine import Disk
 from unslow.facts.snapshot import Case
 from unslow.facts.values import GB, Known, not_found
-from unslow.think.case.narrative import experiment_on, gain_of, is_clear, names_phase, remarks_on, times_as_fast
+from unslow.think.case.narrative import experiment_on, is_clear, names_phase, remarks_on
 from unslow.think.causes._cause import Absent, Cause, Citations, Found, Remedy, Suspected, check_by
-from unslow.think.causes._facts import ask_for, cite, cite_comparison, cite_remarks
+from unslow.think.causes._facts import ask_for, cite, cite_remarks, found_by_trial
 from unslow.think.report import Cost, Evidence
 
 LONG_S = 20.0  # A load that takes less is what people expect of any model
@@ -60,8 +60,8 @@ def _by_trial(case: Case) -> Found | None:
     tried = experiment_on(case, Topic.DISK, Topic.LOAD_MODE, metrics=("load",))
     if tried is None or not is_clear(tried) or tried.metric != "load":
         return None
-    words = f"from elsewhere, or loaded otherwise, the load is {times_as_fast(tried)}"
-    return _found(words, (cite_comparison(case, tried),), gain_of(tried))
+    local = Remedy(Knob.STORAGE.to(None, _LOCAL))
+    return found_by_trial(case, tried, "from elsewhere, or loaded otherwise, the load", local)
 
 
 def _by_rate(case: Case) -> Found | Absent | Suspected:
@@ -72,7 +72,7 @@ def _by_rate(case: Case) -> Found | Absent | Suspected:
         # Somebody waits for minutes for the load itself, and names the medium
         said = remarks_on(case, Topic.SLOW_SHARE)[:1]
         words = f"the load takes {seconds:.0f} s: {said[0].text}"
-        return _found(words, (cite(case, "run.load_s"), *cite_remarks(case, said)), None)
+        return _found(words, (cite(case, "run.load_s"), *cite_remarks(case, said)))
     rate = ask_for(case, "model.weights_bytes", "{model_size}") / seconds
     words = f"the load took {seconds:.0f} s, {rate / GB:.2f} GB/s"
     from_disk, disk = case.runtime.disk_read_bytes, _disk(case)
@@ -98,7 +98,7 @@ def _from_kind(case: Case, rate: float, words: str, kind: Known[str]) -> Found |
     elif kind.value == "network" and _is_counted(case):
         what = _QUICKER
     evidence = (cite(case, "run.load_s"), _cited(kind))
-    return _priced(case, rate, _found(f"{words}, which is what {medium} gives", evidence, None, what))
+    return _priced(case, rate, _found(f"{words}, which is what {medium} gives", evidence, what))
 
 
 def _priced(case: Case, rate: float, found: Found) -> Found:
@@ -114,7 +114,7 @@ def _from_any(case: Case, rate: float, words: str, kind: Known[str] | None = Non
     if not isinstance(from_disk, Known):
         return Suspected(words, "runtime.disk_read_bytes", from_disk.how_to_get or SHOW)
     evidence = (cite(case, "run.load_s"), cite(case, "runtime.disk_read_bytes"), *((_cited(kind),) if kind else ()))
-    return _priced(case, rate, _found(words, evidence, None))
+    return _priced(case, rate, _found(words, evidence))
 
 
 def _from_unknown(case: Case, rate: float, words: str, how_to_get: str) -> Found | Absent | Suspected:
@@ -124,7 +124,7 @@ def _from_unknown(case: Case, rate: float, words: str, how_to_get: str) -> Found
     if rate < CRAWL_RATE and isinstance(case.runtime.disk_read_bytes, Known):
         return _from_any(case, rate, words)
     if rate < CRAWL_RATE and names_phase(case, "load"):
-        return _found(words, (cite(case, "run.load_s"), cite(case, "model.weights_bytes")), None)
+        return _found(words, (cite(case, "run.load_s"), cite(case, "model.weights_bytes")))
     return Suspected(words, "what kind of disk the model lies on", how_to_get)
 
 
@@ -134,7 +134,7 @@ def _by_words(case: Case) -> Found | None:
     measured = any(_RATE.search(remark.text) for remark in said)
     if not said or not (names_phase(case, "load") or (measured and names_phase(case, "first_token"))):
         return None
-    return _found(f"the model comes from a slow place: {said[0].text}", cite_remarks(case, said[:1]), None)
+    return _found(f"the model comes from a slow place: {said[0].text}", cite_remarks(case, said[:1]))
 
 
 def _is_counted(case: Case) -> bool:
@@ -160,8 +160,8 @@ def _cited(kind: Known[str]) -> Evidence:
     )
 
 
-def _found(because: str, evidence: Citations, speedup: float | None, what: str = _LOCAL) -> Found:
-    return Found(because, evidence, remedies=(Remedy(Knob.STORAGE.to(None, what)),), speedup=speedup)
+def _found(because: str, evidence: Citations, what: str = _LOCAL) -> Found:
+    return Found(because, evidence, remedies=(Remedy(Knob.STORAGE.to(None, what)),))
 
 
 CAUSE = Cause(
