@@ -203,8 +203,7 @@ def _of_line(line: Line, complaint: tuple[Topic, ...], about: Metric) -> Iterato
         phased = times._replace(metric=metric) if metric in {"load", "first_token"} else times
         yield _comparison(line, phased, label_topics(*times.sides) or complaint, relative=False)
     if factor and not told:
-        change = Change(1.0, factor, metric_of("", line.text))
-        yield _comparison(line, change, topics_of(line.text), relative=True)
+        yield _comparison(line, Change(1.0, factor, metric_of("", line.text)), topics_of(line.text), relative=True)
     elif not told and (more := told_gain(line.text)):
         version = (Topic.VERSION,) if versions_in(line.text) else ()
         differs = tuple(dict.fromkeys((*topics_of(line.text), *version)))
