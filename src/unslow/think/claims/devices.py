@@ -50,14 +50,12 @@ def devices_named(text: str, original: str, taken: list[Amount]) -> list[DeviceS
     """Every device of a plain text by its name, in order; numbers that are amounts of something are none."""
     words = list(_WORD.finditer(text))
     found: list[DeviceSaid] = []
-    at = 0
-    while at < len(words):
-        said = _named(text, original, words[at : at + _MOST_WORDS], taken)
-        if said is None:
-            at += 1
-            continue
-        at = next((n for n, word in enumerate(words) if word.start() >= said.end), len(words))
+    for at, word in enumerate(words):
         last = found[-1] if found else None
+        begins = not last or word.start() >= last.end
+        said = _named(text, original, words[at : at + _MOST_WORDS], taken) if begins else None
+        if said is None:
+            continue
         if last and not last.counted and not said.counted and _EITHER.fullmatch(text[last.end : said.start]):
             # `RTX 3090/4090` is either of them: one entry with the variants of both
             label, both = f"{last.label} or {said.label}", last.devices + said.devices

@@ -207,13 +207,8 @@ def _belonging(named: Sequence[Placed], place: int, text: str) -> Placed | None:
     starts = [m.end() for m in _CLAUSE.finditer(text, 0, place)]
     end = _CLAUSE.search(text, place)
     inside = [n for n in named if (starts[-1] if starts else 0) <= n.start < (end.start() if end else len(text))]
-    for choice in (inside, list(named)):
-        before = [n for n in choice if n.start <= place]
-        if before:
-            return before[-1]
-        if choice:
-            return choice[0]
-    return None
+    before = [n for n in inside or named if n.start <= place]
+    return before[-1] if before else next(iter(inside or named), None)
 
 
 Role = Literal["device", "host", "layer", "cache", "room", "weights", "need", "other"]
