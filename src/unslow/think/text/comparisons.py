@@ -260,9 +260,8 @@ def slow_metric(lines: Sequence[Line]) -> Fact[Metric]:
             text = line.text
             slow = [match.start() for match in _SLOW.finditer(text)]
             nearest = min(phases(text), key=lambda phase: min(_apart(text, phase[1], at) for at in slow), default=None)
-            metric = nearest[0] if nearest else "unknown"
-            if metric != "unknown":
-                return values.told(metric, line.where)
+            if nearest:
+                return values.told(nearest[0], line.where)
     return NOT_LOOKED
 
 
