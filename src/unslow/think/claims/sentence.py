@@ -166,7 +166,8 @@ def parse_sentence(original: str) -> Said:
     devices, quants = devices_said(text, original, numbers), quants_said(text)
     models = [m for m in models_said(text) if not any(d.start <= m.start < d.end for d in devices)]
     rest = text
-    for name in (*models, *(device for device in devices if " or " not in device.label)):
+    names: list[ModelSaid | DeviceSaid] = [*models, *(device for device in devices if " or " not in device.label)]
+    for name in names:
         rest = rest[: name.start] + "_" * (name.end - name.start) + rest[name.end :]
     return Said(
         original=original,
