@@ -2,12 +2,16 @@
 
 from typing import Literal
 
-from unslow.think.report import Shown
+import msgspec
 
 APPLY_SCHEMA, UNDO_SCHEMA = "unslow.apply/1", "unslow.undo/1"
 Outcome = Literal["would_change", "changed", "declined", "printed"]
 """printed: nothing is changed by itself; the lines are for whoever can."""
 How = Literal["systemd", "compose", "script", "ollama", "by_hand"]
+
+
+class Shown(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of the answer."""
 
 
 class FileShown(Shown, frozen=True, kw_only=True):

@@ -89,9 +89,7 @@ def is_windows(case: Case) -> bool:
 def has_no_gpu(case: Case) -> bool:
     """Whether the machine has no GPU: looked at, or told."""
     gpus = case.machine.gpus
-    if isinstance(gpus, Known):
-        return not gpus.value
-    return bool(remarks_on(case, Topic.GPU_ABSENT))
+    return not gpus.value if isinstance(gpus, Known) else bool(remarks_on(case, Topic.GPU_ABSENT))
 
 
 def vram_total_bytes(case: Case) -> float | None:

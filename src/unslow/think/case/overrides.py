@@ -160,13 +160,11 @@ def _leaves(name: str, rules: tuple[_Rule, ...], layer: int = 0) -> bool:
 
 def _rules(overrides: tuple[str, ...], names: int) -> tuple[_Rule, ...] | None:
     """The settings one by one; None where one of them can't be read, or to try them on so many names takes too long."""
-    rules: list[_Rule] = []
-    for text in (part for override in overrides for part in override.split(",") if part.strip()):
-        rule = _rule(text.strip())
-        if rule is None:
-            return None
-        rules.append(rule)
-    return tuple(rules) if names * sum(_steps(rule.pattern) for rule in rules) <= MOST_STEPS else None
+    parts = (part.strip() for override in overrides for part in override.split(","))
+    read = [_rule(part) for part in parts if part]
+    rules = tuple(rule for rule in read if rule)
+    feasible = names * sum(_steps(rule.pattern) for rule in rules) <= MOST_STEPS
+    return rules if feasible and len(rules) == len(read) else None
 
 
 def _steps(pattern: str) -> int:

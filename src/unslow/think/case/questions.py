@@ -323,8 +323,7 @@ def has_tiles(cpu: Cpu) -> bool:
 
 def is_server(cpu: Cpu) -> bool:
     """Whether it is one of the servers that have them: by its instructions, by its name where nobody listed them."""
-    known = cpu.instruction_sets
-    return has_tiles(cpu) if isinstance(known, Known) else is_server_by_name(cpu.model.value_or(""))
+    return has_tiles(cpu) if isinstance(cpu.instruction_sets, Known) else is_server_by_name(cpu.model.value_or(""))
 
 
 def chip_of_host(case: Case, bytes_per_s: float, threads: float) -> Chip:

@@ -36,13 +36,10 @@ def sentences(text: str) -> Iterator[str]:
     for block, kind in _blocks(text):
         if kind == "table":
             yield from _cells(block)
-            continue
-        if kind == "code":
-            yield from (" ".join(line.split())[:LONGEST_SENTENCE] for line in block.splitlines() if line.strip())
-            continue
-        for part in _ENDS.split(_MARKUP.sub("", _LINK.sub(r"\1", block))):
-            if sentence := " ".join(part.split()):
-                yield sentence[:LONGEST_SENTENCE]
+        else:
+            is_code = kind == "code"
+            parts = block.splitlines() if is_code else _ENDS.split(_MARKUP.sub("", _LINK.sub(r"\1", block)))
+            yield from (" ".join(part.split())[:LONGEST_SENTENCE] for part in parts if part.strip())
 
 
 def _blocks(text: str) -> Iterator[tuple[str, str]]:

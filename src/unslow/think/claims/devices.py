@@ -15,8 +15,8 @@ from unslow.think.claims.amounts import Amount, any_phrase
 MOST_DEVICES = 4096
 _WORD = re.compile(r"\d{1,3}x(?=[a-z]{1,4}\d|\d{4})|[a-z0-9]+(?:\.\d+)?")
 _PLURAL = re.compile(r"(?<=\d)s$")
-_NUMBERS = {"two": 2, "dual": 2, "pair": 2, "three": 3, "triple": 3, "four": 4, "quad": 4, "six": 6, "eight": 8}
-_WORDS = "|".join(_NUMBERS)
+NUMBERS = {"two": 2, "dual": 2, "pair": 2, "three": 3, "triple": 3, "four": 4, "quad": 4, "six": 6, "eight": 8}
+_WORDS = "|".join(NUMBERS)
 _BEFORE = re.compile(
     rf"(?:(?P<n>\d{{1,3}})\s?x\s?|(?P<word>{_WORDS})(?:\sof)?\s(?:\w+\s)?|(?<![\w.,])(?P<bare>\d{{1,2}})\s)$"
 )
@@ -50,14 +50,12 @@ def devices_named(text: str, original: str, taken: list[Amount]) -> list[DeviceS
     """Every device of a plain text by its name, in order; numbers that are amounts of something are none."""
     words = list(_WORD.finditer(text))
     found: list[DeviceSaid] = []
-    at = 0
-    while at < len(words):
-        said = _named(text, original, words[at : at + _MOST_WORDS], taken)
-        if said is None:
-            at += 1
-            continue
-        at = next((n for n, word in enumerate(words) if word.start() >= said.end), len(words))
+    for at, word in enumerate(words):
         last = found[-1] if found else None
+        begins = not last or word.start() >= last.end
+        said = _named(text, original, words[at : at + _MOST_WORDS], taken) if begins else None
+        if said is None:
+            continue
         if last and not last.counted and not said.counted and _EITHER.fullmatch(text[last.end : said.start]):
             # `RTX 3090/4090` is either of them: one entry with the variants of both
             label, both = f"{last.label} or {said.label}", last.devices + said.devices
@@ -125,7 +123,7 @@ def number_of(text: str, start: int, end: int) -> int:
     """How many of what stands there are meant; 0 where nothing says so."""
     before, after = _BEFORE.search(text[max(0, start - _FAR) : start]), _AFTER.match(text, end)
     if before:
-        number = _NUMBERS.get(before["word"] or "", 0) or int(before["n"] or before["bare"] or 1)
+        number = NUMBERS.get(before["word"] or "", 0) or int(before["n"] or before["bare"] or 1)
     else:
         number = int(after[1]) if after else 0
     return min(number, MOST_DEVICES)
@@ -188,8 +186,7 @@ def _kinds(text: str) -> list[DeviceSaid]:
         number = int(re.sub(r"\D", "", match["n"]) or 2) if match["n"] else 1
         label = f"{match['size']} GB card" if number == 1 else f"{number} x {match['size']} GB"
         if fitting := tuple(d for d in cards if d.memory_bytes and is_near_size(d.memory_bytes, size)):
-            said = DeviceSaid(label, fitting, number, size, *match.span(), counted=number > 1, is_class=True)
-            found.append(said)
+            found.append(DeviceSaid(label, fitting, number, size, *match.span(), counted=number > 1, is_class=True))
     any_gpu = _ANY.search(text)
     if found or not any_gpu:
         return found

@@ -49,14 +49,11 @@ def models_said(text: str) -> list[ModelSaid]:
     """Every model of a plain text, in order."""
     words = list(_WORD.finditer(re.sub(r"(\d) ?billion\b", r"\1b       ", text)))
     found: list[ModelSaid] = []
-    at = 0
-    while at < len(words):
-        said = _named(text, words, at) or _sized(text, words[at], another=bool(found))
-        if said:
+    for at, word in enumerate(words):
+        if found and word.start() < found[-1].end:
+            continue
+        if said := _named(text, words, at) or _sized(text, word, another=bool(found)):
             found.append(said)
-            at = next((n for n, w in enumerate(words) if w.start() >= said.end), len(words))
-        else:
-            at += 1
     return found
 
 

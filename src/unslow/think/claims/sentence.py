@@ -166,11 +166,9 @@ def parse_sentence(original: str) -> Said:
     devices, quants = devices_said(text, original, numbers), quants_said(text)
     models = [m for m in models_said(text) if not any(d.start <= m.start < d.end for d in devices)]
     rest = text
-    for start, end in (
-        *((m.start, m.end) for m in models),
-        *((d.start, d.end) for d in devices if " or " not in d.label),
-    ):
-        rest = rest[:start] + "_" * (end - start) + rest[end:]
+    names: list[ModelSaid | DeviceSaid] = [*models, *(device for device in devices if " or " not in device.label)]
+    for name in names:
+        rest = rest[: name.start] + "_" * (name.end - name.start) + rest[name.end :]
     return Said(
         original=original,
         text=text,
@@ -207,13 +205,8 @@ def _belonging(named: Sequence[Placed], place: int, text: str) -> Placed | None:
     starts = [m.end() for m in _CLAUSE.finditer(text, 0, place)]
     end = _CLAUSE.search(text, place)
     inside = [n for n in named if (starts[-1] if starts else 0) <= n.start < (end.start() if end else len(text))]
-    for choice in (inside, list(named)):
-        before = [n for n in choice if n.start <= place]
-        if before:
-            return before[-1]
-        if choice:
-            return choice[0]
-    return None
+    before = [n for n in inside or named if n.start <= place]
+    return before[-1] if before else next(iter(inside or named), None)
 
 
 Role = Literal["device", "host", "layer", "cache", "room", "weights", "need", "other"]

@@ -197,8 +197,7 @@ def _finding(case: Case, name: str, priced: _Priced, explains: tuple[str, ...], 
     cured = pace.predict(case, found.cure) if pace and found.cure else None
     fixes = _fixes(case, priced, outlook)
     if soon := first_token_cured(case, (name,), outlook):
-        predicted = ({**f.predicted, FIRST_TOKEN: soon.mid} for f in fixes)
-        fixes = tuple(msgspec.structs.replace(f, predicted=p) for f, p in zip(fixes, predicted, strict=True))
+        fixes = tuple(msgspec.structs.replace(f, predicted={**f.predicted, FIRST_TOKEN: soon.mid}) for f in fixes)
     return Finding(
         cause=name,
         title=all_causes()[name].title,

@@ -182,8 +182,7 @@ def _phase(case: Case, seen: Outlook, findings: tuple[Finding, ...]) -> str:
 
 def _notes(case: Case) -> tuple[str, ...]:
     if not case.runtime.embedded:
-        said = (_past_speed(case), oversized_context(case), _divided_context(case))
-        return tuple(note for note in said if note)
+        return tuple(filter(None, (_past_speed(case), oversized_context(case), _divided_context(case))))
     gpu = " It does not use the GPU." if gpus_of(case) else ""
     return (f"This is the embedded engine on a made-up model: it shows what the CPU and the memory give.{gpu}",)
 

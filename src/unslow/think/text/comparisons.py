@@ -203,8 +203,7 @@ def _of_line(line: Line, complaint: tuple[Topic, ...], about: Metric) -> Iterato
         phased = times._replace(metric=metric) if metric in {"load", "first_token"} else times
         yield _comparison(line, phased, label_topics(*times.sides) or complaint, relative=False)
     if factor and not told:
-        change = Change(1.0, factor, metric_of("", line.text))
-        yield _comparison(line, change, topics_of(line.text), relative=True)
+        yield _comparison(line, Change(1.0, factor, metric_of("", line.text)), topics_of(line.text), relative=True)
     elif not told and (more := told_gain(line.text)):
         version = (Topic.VERSION,) if versions_in(line.text) else ()
         differs = tuple(dict.fromkeys((*topics_of(line.text), *version)))
@@ -261,9 +260,8 @@ def slow_metric(lines: Sequence[Line]) -> Fact[Metric]:
             text = line.text
             slow = [match.start() for match in _SLOW.finditer(text)]
             nearest = min(phases(text), key=lambda phase: min(_apart(text, phase[1], at) for at in slow), default=None)
-            metric = nearest[0] if nearest else "unknown"
-            if metric != "unknown":
-                return values.told(metric, line.where)
+            if nearest:
+                return values.told(nearest[0], line.where)
     return NOT_LOOKED
 
 

@@ -17,7 +17,7 @@ from unslow.facts.runtime import PastLoad, Runtime
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import GB, GIB, MB, MHZ, MIB, NOT_LOOKED, Fact, Known, first_known, told
 from unslow.think.claims.amounts import amounts
-from unslow.think.claims.devices import DeviceSaid, devices_named
+from unslow.think.claims.devices import NUMBERS, DeviceSaid, devices_named
 from unslow.think.text.comparisons import comparisons_told, slow_metric, slowdown_told, speed_told, versions_compared
 from unslow.think.text.lines import Line, is_of_others, printed_lines, prose_lines, remarks_told
 from unslow.think.text.sides import settings_in_use
@@ -70,7 +70,6 @@ _SIZED = re.compile(
     r"\b(\d{1,3}) ?gb (?:of )?(?:vram|gpu|video memory|graphics)"
     r"|(?:gpus?|nvidia|mig)\b(?: with| of)? (\d{1,3}) ?gb\b(?! (?:of )?ram)"
 )
-_NUMBERS = {"two": 2, "dual": 2, "pair": 2, "three": 3, "triple": 3, "four": 4, "quad": 4, "six": 6, "eight": 8}
 _NEAR = 20
 _CARD_NUMBER = re.compile(r"(?:(?:10|16|20|30|40|50)[5-9]0|3500|[67][6-9]00)s?")
 _FLAGSHIP = re.compile(r"[345]0[6-9]0s?")
@@ -81,7 +80,7 @@ _NO_CARD = re.compile(
 _CARD_BEFORE = re.compile(r"\b(?:gpus?|cards?|nvidia|geforce|amd|radeon|my|an?|single|dual|two|\d ?x)\W{1,2}$")
 _CARD_AFTER = re.compile(r"\W{1,2}(?:gpus?|cards?|ti\b|super|xtx?\b|\d{1,3} ?gb|vram|alone|only)")
 _COUNT_BEFORE = re.compile(
-    rf"(?:(?<![\w.])(\d{{1,2}})\s?x\s?|\b({'|'.join(_NUMBERS)})(?: of)?\s(?:\w+\s)?)"
+    rf"(?:(?<![\w.])(\d{{1,2}})\s?x\s?|\b({'|'.join(NUMBERS)})(?: of)?\s(?:\w+\s)?)"
     r"(?:nvidia |amd |geforce |radeon |intel )*$"
 )
 _COUNT_AFTER = re.compile(r"s?\s?\(?x\s?(\d{1,2})\b")
@@ -196,7 +195,7 @@ def _named(said: DeviceSaid, line: Line) -> list[Gpu]:
     after = _COUNT_AFTER.match(text, said.end)
     number = int(after[1]) if after else 1
     if before:
-        number = _NUMBERS.get(before[2] or "", 0) or int(before[1])
+        number = NUMBERS.get(before[2] or "", 0) or int(before[1])
     return [Gpu(index=0, **facts)] * max(1, min(number, MOST_GPUS))
 
 
@@ -213,7 +212,7 @@ def _nameless(lines: Sequence[Line]) -> Fact[tuple[Gpu, ...]]:
         vendor = _VENDORS.get((match["vendor"] or "").strip(), "")
         if not vendor and not match["n"] and not _LABEL.match(line.text):
             continue  # a sentence about GPUs in general
-        number = _NUMBERS.get(match["n"] or "", 0) or int(match["n"] or 1)
+        number = NUMBERS.get(match["n"] or "", 0) or int(match["n"] or 1)
         size = _SIZED.search(line.text)
         gpu = Gpu(
             index=0,
