@@ -15,7 +15,7 @@ from unslow.catalog.quality import CacheException, Figure, cache_exceptions, fig
 from unslow.catalog.quants import find_mix, mixes, quants, sensitive
 from unslow.catalog.weight_parts import find_scheme
 from unslow.facts.errors import UserError
-from unslow.think.physics.chip import HALF
+from unslow.think.physics.chip import BYTES, HALF
 from unslow.think.plan.report import QualityShown
 
 
@@ -386,6 +386,11 @@ def hf_quality(quant: str, types: str, cache: str, parameters: int, architecture
     """The same as the report shows it."""
     cost = hf_cost(quant, types, cache, parameters, architecture)
     return msgspec.structs.replace(shown_quality(cost), words=cost.words or FULL)
+
+
+def weight_bits(types: str) -> float:
+    """Of a class of types, about: what quality is ordered by where nobody published a figure."""
+    return {HALF: 16.0, BYTES: 8.0}.get(types, 4.0)
 
 
 def is_as_good(one: Cost, other: Cost) -> bool:

@@ -21,7 +21,7 @@ from unslow.think.physics.decode import EAGER, launch_s, overlapped
 from unslow.think.physics.placement import largest_fitting
 from unslow.think.physics.terms import Interval, Term, least_seconds, total_of_terms
 from unslow.think.plan.pareto_front import Planned, Worth, pareto_front, ranked, thinned
-from unslow.think.plan.quality import Cost, hf_cost, hf_quality, is_as_good
+from unslow.think.plan.quality import Cost, hf_cost, hf_quality, is_as_good, weight_bits
 from unslow.think.plan.report import ChangeShown, GoalShown, OptionShown, RejectedShown, SearchedShown, SpeedShown
 from unslow.think.speed.chips import gpu_chip
 from unslow.think.speed.load import Totals, hf_load, totals
@@ -122,11 +122,6 @@ class Laid(NamedTuple):
     spilled_bytes: int  # Weights that no card has room for: they come over the link for every token
     cards: int  # That hold some of the weights
     left_bytes: int  # On the fullest of the devices; below 0 where it has too little
-
-    @property
-    def fits(self) -> bool:
-        """Whether all of it finds room."""
-        return self.left_bytes >= 0
 
 
 def laid_out(question: TransformersPlanQuestion, choice: Choice, tokens: int) -> Laid:
@@ -306,14 +301,14 @@ def is_taken(question: TransformersPlanQuestion, choice: Choice) -> bool:
 def priced_point(question: TransformersPlanQuestion, choice: Choice) -> Point | None:
     """The point of a choice; None where it has no room for the goal, or would be compiled and can't be."""
     laid = laid_out(question, choice, min(question.goal.context, question.trained))
-    if not laid.fits or (choice.compiled and (laid.cards > 1 or laid.spilled_bytes)):
+    if laid.left_bytes < 0 or (choice.compiled and (laid.cards > 1 or laid.spilled_bytes)):
         return None  # `generate` compiles only for one device that holds everything
     paced = paced_choice(question, choice, laid)
     context, goal = longest_fitting(question, choice), question.goal
     worth = Worth(
         speed=1 / paced.request_s.mid,
         context=float(context),
-        weight_bits={"f16": 16.0, "q8": 8.0}.get(question.types, 4.0),
+        weight_bits=weight_bits(question.types),
         cache_bits=4.0 if choice.cache == "quantized" else 16.0,
         aggregate=goal.users * goal.answer_tokens / paced.request_s.mid,
         left=1.0,

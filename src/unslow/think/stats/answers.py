@@ -121,11 +121,6 @@ class Expected(NamedTuple):
     alike: float
     alike_high: float  # What that share is at most, with 97.5 % confidence
 
-    @property
-    def is_another_model(self) -> bool:
-        """Whether it would choose other tokens far too often."""
-        return self.alike_high < LEAST_ALIKE
-
 
 def reads_alike(before: Scored, after: Scored) -> bool:
     """Whether both read the text in the same tokens; as far as both have room for it."""
@@ -251,7 +246,7 @@ def _broken(seen: _Seen) -> Iterator[str]:
         yield "it reads the same text in other tokens, so it is another model"
     if expected and expected.low > seen.allowed:
         yield f"{_told(expected)}, more than the {seen.allowed:.0%} that are allowed"
-    elif expected and expected.is_another_model:
+    elif expected and expected.alike_high < LEAST_ALIKE:
         yield f"it would choose another token at {1 - expected.alike:.0%} of {expected.places} places of a given text"
     if seen.found and seen.usual and is_far_below(seen.found, seen.usual):
         alike = f"only {seen.found.begin_alike} of {seen.found.pairs} answers begin with the same word as before"

@@ -78,11 +78,6 @@ class BenchLevel(NamedTuple):
     scatter: float
     repeats: int
 
-    @property
-    def freedom(self) -> float:
-        """About the degrees of freedom of the scatter: only the better half tells it."""
-        return self.repeats / 4 if self.repeats > 1 else 0.0
-
 
 class Variance(NamedTuple):
     """A variance in logarithms, and the degrees of freedom that it rests on."""
@@ -338,8 +333,9 @@ def _compared(metric: str, before: Bench, after: Bench, chains: Sequence[Sequenc
     if old is None or new is None:
         return None
     history = [[level for bench in chain if (level := _level(metric, bench))] for chain in chains]
-    # The variance of one repeat: what these runs show, and experience
-    seen = [(level.freedom, level.scatter**2) for level in (old, new, *(level for chain in history for level in chain))]
+    # The variance of one repeat: what these runs show, of which only the better half tells, and experience
+    every = (old, new, *(level for chain in history for level in chain))
+    seen = [(level.repeats / 4 if level.repeats > 1 else 0.0, level.scatter**2) for level in every]
     repeat = _weighted([(REPEAT_EXPERIENCE, usual_variance(metric).repeat ** 2), *seen])
     samples = [bench.samples.get(metric, ()) for bench in (before, after)]
     between = restless(run_variance(metric, history, repeat), samples)

@@ -6,6 +6,8 @@ met.
 """
 
 import re
+from collections.abc import Callable
+from operator import ge, gt, le, lt
 from typing import Literal, NamedTuple
 
 from unslow.facts.bench import (
@@ -52,6 +54,7 @@ _SHARE = re.compile(rf"{_NUMBER}\s*+(%?)\s*+(?:\*|×|x|of)?\s*+{_OF}")
 _TURNED = re.compile(rf"{_OF}(?:\s*[*×]\s*{_NUMBER}\s*(%?))?")
 _PLAIN = re.compile(rf"{_NUMBER}\s*([a-z/]*)")
 
+_SIGNS: dict[str, Callable[[float, float], bool]] = {">=": ge, ">": gt, "<=": le, "<": lt}
 Reference = Literal["", "expected", "last"]
 
 
@@ -62,10 +65,6 @@ class Clause(NamedTuple):
     sign: Literal[">=", ">", "<=", "<"]
     factor: float
     of: Reference = ""
-
-    def met(self, value: float, bound: float) -> bool:
-        """Whether a value is on the right side."""
-        return {">=": value >= bound, ">": value > bound, "<=": value <= bound, "<": value < bound}[self.sign]
 
 
 class Condition(NamedTuple):
@@ -150,7 +149,7 @@ def _judged(clause: Clause, bench: Bench, last: Bench | None) -> tuple[bool | No
         if spread.low <= bound <= spread.high:
             doubt = "; the bound is within the noise, so another run may decide otherwise"
     said = f"{word}: {shown} {measured}, asked for {clause.sign} {asked}{doubt}"
-    return clause.met(spread.median, bound), said
+    return _SIGNS[clause.sign](spread.median, bound), said
 
 
 def _reference(clause: Clause, bench: Bench, last: Bench | None) -> float | str:

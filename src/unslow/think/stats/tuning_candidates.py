@@ -68,11 +68,6 @@ class Around(NamedTuple):
         used = [device for device in self.option.devices if device.total_bytes] if self.option else []
         return min(((device.free_bytes or 0) - device.margin_bytes for device in used), default=0)
 
-    def with_settings(self, changes: Settings) -> Settings:
-        """The same with some turned; None takes a setting away."""
-        turned = {**self.settings, **changes}
-        return {knob: value for knob, value in turned.items() if value is not None}
-
 
 def as_changes(settings: Settings) -> tuple[ChangeShown, ...]:
     """Settings as a plan has them."""
@@ -281,7 +276,8 @@ def candidates_of(plan: PlanReport, hand: Hand) -> Candidates:
     front.sort(key=lambda option: option.speed.request_s.mid if option.speed else float("inf"))
     every += [Candidate(option.name, "option", option.settings, option.speed) for option in front]
     for words, changes in (*steps_around(around), *moves_around(around)):
-        every.append(Candidate(f"the plan, {words}", "neighbour", as_changes(around.with_settings(changes))))
+        turned: Settings = {knob: v for knob, v in {**around.settings, **changes}.items() if v is not None}
+        every.append(Candidate(f"the plan, {words}", "neighbour", as_changes(turned)))
     found: dict[frozenset[tuple[str, object]], Candidate] = {}
     for candidate in every:
         found.setdefault(_key(candidate.settings), candidate)

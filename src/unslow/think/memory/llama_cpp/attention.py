@@ -50,7 +50,7 @@ def rope_factors(build: Build, layer: int) -> Node | None:
 def tempered(build: Build, layer: int, query: Node) -> Node:
     """Queries times a factor that grows with the position: in layers that don't turn (Llama 4), or in all."""
     if build.hyper.tempers or (build.hyper.habits.tempers_unturned and not has_rope(build.hyper, layer)):
-        return build.graph.mul(query, build.temperatures)
+        return build.graph.mul(query, build.shared_input("F32", 1, 1, build.tokens, name="temperatures"))
     return query
 
 

@@ -90,11 +90,6 @@ class Build:
         """The tokens themselves."""
         return self.graph.input("I32", self.tokens, name="tokens")
 
-    @cached_property
-    def temperatures(self) -> Node:
-        """A factor of the queries for each token, which grows with its position."""
-        return self.graph.input("F32", 1, 1, self.tokens, name="temperatures")
-
     def shared_input(self, kind: str, *shape: int, name: str) -> Node:
         """An input that several layers read, made when the first one asks for it."""
         if name not in self._inputs:

@@ -31,11 +31,6 @@ class Checkpoint(NamedTuple):
     """Whether vLLM makes it of the plain weights (`--quantization fp8`), which lie in memory whole before."""
     align: int = 1  # How many inputs of a matrix share a scale: a part of it on one card must be a multiple
 
-    @property
-    def bits(self) -> float:
-        """Of a weight, about: what quality is ordered by where nobody published a figure."""
-        return {"f16": 16.0, "q8": 8.0}.get(self.types, 4.0)
-
 
 class Choice(NamedTuple):
     """One setting of every knob."""
@@ -88,11 +83,6 @@ class VllmPlanQuestion(NamedTuple):
         """What the smallest card has, as the driver tells programs."""
         return min(room.capacity_bytes - room.reserve_bytes for room in self.hardware.rooms)
 
-    @property
-    def small_batches(self) -> bool:
-        """Whether vLLM takes the defaults of a small card whatever the size (A100)."""
-        return "A100" in self.hardware.device.name
-
     def settings(self, choice: Choice) -> VllmSettings:
         """The choice as the memory of vLLM takes it."""
         return VllmSettings(
@@ -105,7 +95,7 @@ class VllmPlanQuestion(NamedTuple):
             packing=self.checkpoints[choice.checkpoint].packing,
             kv_cache_dtype=choice.kv,
             enforce_eager=choice.eager,
-            small_batches=self.small_batches,
+            small_batches="A100" in self.hardware.device.name,
             prefix_caching=self.prefix_caching,
             linked=self.hardware.linked or has_links(self.hardware.device),
             version=self.version,

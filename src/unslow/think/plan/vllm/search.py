@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from unslow.think.physics.placement import largest_fitting
 from unslow.think.plan.pareto_front import SAME, Worth, ranked
-from unslow.think.plan.quality import Cost, hf_cost, is_as_good
+from unslow.think.plan.quality import Cost, hf_cost, is_as_good, weight_bits
 from unslow.think.plan.report import GoalShown, RejectedShown
 from unslow.think.plan.vllm.choices import (
     LEAST_SHARE,
@@ -95,7 +95,7 @@ class Search:
         worth = Worth(
             speed=1 / served.request_s.mid,
             context=float(choice.context),
-            weight_bits=of.bits,
+            weight_bits=weight_bits(of.types),
             cache_bits=CACHE_BITS.get(choice.kv, 8.0),
             aggregate=most * self.question.goal.answer_tokens / full.request_s.mid,
             left=len(self.question.hardware.rooms) - choice.cards * choice.share,
