@@ -180,6 +180,13 @@ def read_log(system: System, path: str) -> LlamaLog:
     return parse_head_and_tail(head.decode("utf-8", "replace"), tail.decode("utf-8", "replace"), name)
 
 
+def read_server_log(process: Process, settings: dict[str, Setting], folder: Fact[str]) -> tuple[Fact[str], LlamaLog]:
+    """The log of a server that works in a folder: its own, else what its router wrote down of it."""
+    told = absolute_path(settings["log_file"].value, folder).value_or("") if "log_file" in settings else ""
+    own = read_own_log(process, told)
+    return own if isinstance(own[0], Known) else read_router_log(process, settings) or own
+
+
 def read_own_log(process: Process, told: str = "") -> tuple[Fact[str], LlamaLog]:
     """The first log that can be read: the file it was told to write, else where its output goes."""
     why: Unknown = not_found("the server writes no log file", "start it with --log-file FILE -lv 4")
