@@ -163,9 +163,5 @@ class Text(NamedTuple):
         return "\n".join(self.lines)
 
 
-class TextDialect(Protocol):
-    """A function that reads blocks: tables, commands' outputs."""
-
-    def __call__(self, text: Text) -> Seen:
-        """What the text holds of this dialect; an empty `Seen` where it holds nothing of it."""
-        ...
+TextDialect = Callable[[Text], Seen]
+"""Reads blocks (tables, commands' outputs): what a text holds of them; an empty `Seen` where it holds none."""

@@ -20,8 +20,6 @@ from unslow.look.logs.text_blocks import (
     seen_gpus,
 )
 
-IOREG_SOURCE = "ioreg"
-
 _PERCENT = 100
 _FACTS: dict[str, tuple[re.Pattern[str], Callable[[str], Any]]] = {
     "busy": (re.compile(r"\"Device Utilization %\"\s?=\s?(\d{1,3})\b"), lambda digits: int(digits) / _PERCENT),
@@ -31,7 +29,7 @@ _FACTS: dict[str, tuple[re.Pattern[str], Callable[[str], Any]]] = {
 }
 
 
-def parse_ioreg(text: str, source: str = IOREG_SOURCE, first_line: int = 1) -> tuple[Gpu, ...]:
+def parse_ioreg(text: str, source: str = "ioreg", first_line: int = 1) -> tuple[Gpu, ...]:
     """The Apple GPU that the text tells of; none where it is something else."""
     facts: dict[str, Fact[Any]] = {}
     place = ""
@@ -43,8 +41,6 @@ def parse_ioreg(text: str, source: str = IOREG_SOURCE, first_line: int = 1) -> t
     return (gpu_of(0, "Apple", place, {**facts, "kind": reported("integrated", place)}),) if facts else ()
 
 
-POWERMETRICS_SOURCE = "powermetrics"
-
 _ROW = re.compile(
     r"(GPU active frequency|GPU active residency|GPU HW active frequency|GPU HW active residency|GPU idle residency|"
     r"GPU Power|Current pressure level|CPU die temperature|GPU die temperature):\s*(\S.*)"
@@ -53,7 +49,7 @@ _STEPS = re.compile(r"(\d{2,5}) MHz:")
 _SHARE = re.compile(r"(\d{0,3}(?:\.\d{1,4})?)\s*%")
 
 
-def parse_powermetrics(text: str, source: str = POWERMETRICS_SOURCE, first_line: int = 1) -> Machine:
+def parse_powermetrics(text: str, source: str = "powermetrics", first_line: int = 1) -> Machine:
     """The last sample in the text; facts stay unlooked-for where it is something else."""
     rows = Labelled(numbered_lines(text, source, first_line), _ROW)
     gpus = _gpus(rows)
@@ -91,8 +87,6 @@ def _either(rows: Labelled, what: str, unit: str) -> Fact[Any]:
     return rows.amount(new if new in rows.rows else old, unit)
 
 
-SYSCTL_SOURCE = "sysctl"
-
 # The keys that only macOS has; Linux has a sysctl of its own.
 SYSCTL_KEYS = (
     "hw.model", "hw.memsize", "hw.physicalcpu", "hw.logicalcpu", "hw.perflevel0.physicalcpu",
@@ -108,7 +102,7 @@ _LEVELS = {"1": "normal", "2": "warn", "4": "critical"}
 _LARGE_BYTES = 36 * GIB
 
 
-def parse_sysctl(text: str, source: str = SYSCTL_SOURCE, first_line: int = 1) -> Machine:
+def parse_sysctl(text: str, source: str = "sysctl", first_line: int = 1) -> Machine:
     """All that the lines say; facts stay unlooked-for where they say nothing."""
     rows = Labelled(numbered_lines(text, source, first_line), _SYSCTL_ROW)
     swap, swap_source = rows.rows.get("vm.swapusage", ("", ""))
@@ -159,8 +153,6 @@ def default_wired_limit(total: Fact[Bytes], source: str) -> Fact[Bytes]:
     return estimated(size * share[0] // share[1], f"{source}: macOS's default, {share[0]}/{share[1]} of memory")
 
 
-SYSTEM_PROFILER_SOURCE = "system_profiler"
-
 _PAIR = re.compile(
     r"(?<!\S)(Chipset Model|Total Number of Cores|Vendor|Metal Support|Metal Family|Metal|VRAM \(Total\)|Bus|Chip|"
     r"Processor Name|Memory|System Version|Kernel Version):\s*(\S.{0,200})"
@@ -171,7 +163,7 @@ _VENDORS = (("apple", "Apple"), ("amd", "AMD"), ("ati", "AMD"), ("intel", "Intel
 _METAL = re.compile(r"Metal \d")
 
 
-def parse_system_profiler(text: str, source: str = SYSTEM_PROFILER_SOURCE, first_line: int = 1) -> Machine:
+def parse_system_profiler(text: str, source: str = "system_profiler", first_line: int = 1) -> Machine:
     """The machine and its GPUs; facts stay unlooked-for where the text is something else."""
     # Both lists count "Total Number of Cores": those of a GPU are not the processor's.
     blocks, rest = _gpu_blocks(list(numbered_lines(text, source, first_line)))
@@ -192,7 +184,7 @@ def parse_system_profiler(text: str, source: str = SYSTEM_PROFILER_SOURCE, first
     return bounded(machine)
 
 
-def parse_system_profiler_gpus(text: str, source: str = SYSTEM_PROFILER_SOURCE, first_line: int = 1) -> tuple[Gpu, ...]:
+def parse_system_profiler_gpus(text: str, source: str = "system_profiler", first_line: int = 1) -> tuple[Gpu, ...]:
     """The GPUs of SPDisplaysDataType; none where the text is something else."""
     blocks, _ = _gpu_blocks(list(numbered_lines(text, source, first_line)))
     return tuple(_gpu(index, block) for index, block in enumerate(blocks))
@@ -231,14 +223,12 @@ def _gpu(index: int, lines: list[Numbered]) -> Gpu:
     return gpu_of(index, maker, source, facts)
 
 
-VM_STAT_SOURCE = "vm_stat"
-
 _PAGE = re.compile(r"page size of (\d{3,6})(?: bytes)?\)")
 _VM_STAT_ROW = re.compile(r"(Pages [a-z -]{3,30}|Swapins|Swapouts|Pageins):\s+(\d{1,15})\b")
 _TOTAL = re.compile(r"The system has (\d{6,16}) \(\d+ pages")
 
 
-def parse_vm_stat(text: str, source: str = VM_STAT_SOURCE, first_line: int = 1) -> Memory:
+def parse_vm_stat(text: str, source: str = "vm_stat", first_line: int = 1) -> Memory:
     """Wired, compressed, available and swapped memory; facts stay unlooked-for where the text is something else."""
     page_bytes = 0
     counts: dict[str, tuple[int, str]] = {}

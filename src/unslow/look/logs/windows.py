@@ -273,8 +273,6 @@ def _named(index: int, facts: dict[str, Fact[Any]], entry: dict[str, Any], progr
     return gpu_of(index, _ADAPTER_VENDORS.get(whole_number(entry.get("VendorId")) or 0, ""), DIRECTX, with_free(facts))
 
 
-TASK_MANAGER_SOURCE = "Task Manager"
-
 _FORMS = (
     block_form(
         r"(?i:(?:Dedicated|Shared)\"? GPU memory|of (?:the )?shared |dedicated[^;]{0,30}\d ?GB\W{1,3}shared)"
@@ -304,7 +302,7 @@ _USE = re.compile(r"Utili[sz]ation[\s:]{1,20}(\d{1,3})\s*%", re.IGNORECASE)
 _PLACE = re.compile(r"PCI bus (\d{1,3}), device (\d{1,2}), function (\d)", re.IGNORECASE)
 
 
-def parse_task_manager(text: str, source: str = TASK_MANAGER_SOURCE, first_line: int = 1) -> tuple[Gpu, ...]:
+def parse_task_manager(text: str, source: str = "Task Manager", first_line: int = 1) -> tuple[Gpu, ...]:
     """The GPUs whose dedicated or shared memory the text tells; none where it tells none."""
     pages = [_Page()]
     for line in numbered_lines(text, source, first_line):

@@ -1,7 +1,6 @@
 """The process of a llama-server, whoever started it: which it is, where it listens, its key, its log."""
 
 import re
-from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
@@ -181,6 +180,13 @@ def read_log(system: System, path: str) -> LlamaLog:
     return parse_head_and_tail(head.decode("utf-8", "replace"), tail.decode("utf-8", "replace"), name)
 
 
+def read_server_log(process: Process, settings: dict[str, Setting], folder: Fact[str]) -> tuple[Fact[str], LlamaLog]:
+    """The log of a server that works in a folder: its own, else what its router wrote down of it."""
+    told = absolute_path(settings["log_file"].value, folder).value_or("") if "log_file" in settings else ""
+    own = read_own_log(process, told)
+    return own if isinstance(own[0], Known) else read_router_log(process, settings) or own
+
+
 def read_own_log(process: Process, told: str = "") -> tuple[Fact[str], LlamaLog]:
     """The first log that can be read: the file it was told to write, else where its output goes."""
     why: Unknown = not_found("the server writes no log file", "start it with --log-file FILE -lv 4")
@@ -222,13 +228,9 @@ def read_router_log(process: Process, settings: dict[str, Setting]) -> tuple[Fac
 
 def parse_loads(text: str, source: str) -> list[PastLoad]:
     """Every server that the router started, in their order, each with its model."""
-    found: deque[PastLoad] = deque(maxlen=MOST_LOADS)
-    for number, line in enumerate(text.split("\n"), 1):
-        started = _STARTED.search(line[:_LONGEST_LINE])
-        if started and not _PASSED_ON.match(line):
-            where = f"{source}:{number}"
-            found.append(PastLoad(model=reported(started[1], where), source=where))
-    return list(found)
+    own = ((f"{source}:{n}", line) for n, line in enumerate(text.split("\n"), 1) if not _PASSED_ON.match(line))
+    found = ((where, started[1]) for where, line in own if (started := _STARTED.search(line[:_LONGEST_LINE])))
+    return [PastLoad(model=reported(name, where), source=where) for where, name in found][-MOST_LOADS:]
 
 
 def lines_of(text: str, port: str) -> list[str]:

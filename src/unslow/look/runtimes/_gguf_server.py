@@ -35,14 +35,7 @@ from unslow.look.logs.llama_cpp.start_lines import parse_file_type
 from unslow.look.models.gguf import model_facts, read_gguf
 from unslow.look.openai_api import LOCKED, OK, Server
 from unslow.look.processes import Process, words_of
-from unslow.look.runtimes._gguf_process import (
-    absolute_path,
-    front_of,
-    read_api_key,
-    read_own_log,
-    read_router_log,
-    url_of,
-)
+from unslow.look.runtimes._gguf_process import absolute_path, front_of, read_api_key, read_server_log, url_of
 from unslow.look.runtimes._gguf_settings import (
     AUTOMATIC_SLOTS,
     FLASH_ATTENTION_TAKES_A_VALUE,
@@ -351,10 +344,7 @@ def read_server(system: System, target: Process | str, api_key: str = "") -> Sub
     url, key = url_of(settings), api_key or read_api_key(target)
     answers = read_answers(system, url.value, key) if isinstance(url, Known) else Answers(url, url, url, url, url)
     http = _own(http_subject(answers, url), settings)
-    told = absolute_path(settings["log_file"].value, folder).value_or("") if "log_file" in settings else ""
-    log_path, log = read_own_log(target, told)
-    if isinstance(log_path, Unknown):
-        log_path, log = read_router_log(target, settings) or (log_path, log)
+    log_path, log = read_server_log(target, settings, folder)
     asked = requested_settings(settings, complete=isinstance(environment, Known))
     logged = Subject(runtime=log.runtime, model=log.model)
     subject = settled_subject(asked, http, logged, oldest_possible(answers.props))

@@ -7,19 +7,7 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from unslow.facts.values import (
-    GIB,
-    LARGEST_COUNT,
-    MIB,
-    Absence,
-    Fact,
-    Known,
-    Unknown,
-    estimated,
-    failed,
-    not_found,
-    reported,
-)
+from unslow.facts.values import GIB, LARGEST_COUNT, MIB, Absence, Fact, Known, estimated, failed, not_found, reported
 from unslow.look.command_line import Setting
 from unslow.look.gguf_server_flags import OFF, ON
 
@@ -48,7 +36,7 @@ def human_count(text: str) -> int | None:
 
 def is_not_given(fact: Fact[Any]) -> bool:
     """Whether everything that could have given a setting was seen, and nothing did."""
-    return isinstance(fact, Unknown) and fact.absence is Absence.NOT_FOUND
+    return not isinstance(fact, Known) and fact.absence is Absence.NOT_FOUND
 
 
 class Spellings(Protocol):

@@ -36,16 +36,15 @@ class OllamaReader:
 
     def take(self, line: str, where: str) -> bool:
         """Read one line; whether Ollama wrote it: a sentence that quotes it is read, and left to others too."""
-        takers = [take for needles, take in RULES if any(needle in line for needle in needles)]
+        takers = [(take, own) for needles, take, own in RULES if any(needle in line for needle in needles)]
         if not takers:
             return False
-        parsed = parse_line(line, where)
-        known = sum(take(self._reading, parsed) for take in takers) > 0
-        own = _OWN.search(line) is not None
-        if known and own:
+        parsed, written = parse_line(line, where), _OWN.search(line) is not None
+        taken = [own for take, own in takers if take(self._reading, parsed)]
+        if any(taken) or (taken and written):
             self._reading.is_ollama(parsed)
-        self._reading.recognised += known
-        return known and own
+        self._reading.recognised += bool(taken)
+        return bool(taken) and written
 
     def skip(self, needle: str, count: int) -> None:  # noqa: ARG002 (the contract of a reader)
         """The last load and the last requests are always shown; how many requests there were is no longer known."""
@@ -118,7 +117,7 @@ def _gpus(reading: Reading) -> tuple[Gpu, ...]:
 
 
 DIALECT = LineDialect(
-    needles=tuple(dict.fromkeys(needle for needles, _ in RULES for needle in needles)),
+    needles=tuple(dict.fromkeys(needle for needles, _, _ in RULES for needle in needles)),
     start=OllamaReader,
     chatty=frozenset(
         {"[GIN]", "level=WARN", "level=ERROR", "truncating input", "VRAM usage didn't recover", "evicting"}

@@ -101,13 +101,12 @@ _COUNT = re.compile(r"\d{1,6}")
 _CONTEXTS = re.compile(r"--ctx-size[ =]((?:\d{3,8}\b(?:\s*(?:,|->|then|and|/)\s*(?:--ctx-size[ =])?)?){1,50})")
 
 
-@RULES("layers.model", "layers.offload", "memory.available", "memory.required")
+@RULES("layers.model", "layers.offload", "memory.available", "memory.required", own=True)
 def _offload(reading: Reading, line: Line) -> bool:
     """The plan of Ollama before 0.12: layers, and what was reckoned against what was free."""
     fields, where = line.fields, line.where
     if not any(name.startswith(("layers.", "memory.")) for name in fields):
         return False
-    reading.is_ollama(line)
     load = reading.load_with("offload" if "layers.offload" in fields or "layers.model" in fields else "memory", line)
     # `layers.offload=44 layers.model=81`, or `layers.offload=49/63` in people's short way
     on_gpu, _, whole = fields.get("layers.offload", "").partition("/")
@@ -137,14 +136,13 @@ def _offload(reading: Reading, line: Line) -> bool:
     return True
 
 
-@RULES('msg="gpu memory"')
+@RULES('msg="gpu memory"', own=True)
 def _gpu_memory(reading: Reading, line: Line) -> bool:
     """One line for each GPU that may be used; what a reserve leaves is less than what is free."""
     free = parse_size_bytes(line.fields.get("free", line.fields.get("available", "")))
     name = line.fields.get("id", "")
     if free is None:
         return False
-    reading.is_ollama(line)
     load = reading.load_with(f"gpu memory {name}", line)
     load.free[name] = free
     load.facts["available_bytes"] = reported(sum(load.free.values()), line.where)
@@ -170,12 +168,11 @@ def _contexts(reading: Reading, line: Line) -> bool:
     return True
 
 
-@RULES("selecting ")
+@RULES("selecting ", own=True)
 def _selected(reading: Reading, line: Line) -> bool:
     library = line.fields.get("library", "")
     if not library or "name" not in line.fields:
         return False
-    reading.is_ollama(line)
     load = reading.load_with("select", line)
     load.facts["device_used"] = reported(see_device(reading, line), line.where)
     return True
@@ -224,12 +221,11 @@ def _started_with(reading: Reading, line: Line) -> bool:
     return True
 
 
-@RULES("load request=")
+@RULES("load request=", own=True)
 def _request(reading: Reading, line: Line) -> bool:
     """Only the last of several requests, the one that commits, is what was done."""
     if "Operation:commit" not in line.text:
         return False
-    reading.is_ollama(line)
     load = reading.load_with("request", line)
     load.facts |= request_facts(line.text, line.where)
     return True
@@ -262,7 +258,7 @@ def _output_layer(reading: Reading, line: Line) -> bool:
     return bool(found)
 
 
-@RULES('msg="model weights"', 'msg="kv cache"', 'msg="compute graph"')
+@RULES('msg="model weights"', 'msg="kv cache"', 'msg="compute graph"', own=True)
 def _buffer(reading: Reading, line: Line) -> bool:
     """Weights, cache or scratch memory on one device; the field that names the device has changed over time."""
     kind = _KINDS.get(line.fields.get("msg", ""))
@@ -270,7 +266,6 @@ def _buffer(reading: Reading, line: Line) -> bool:
     size = parse_size_bytes(line.fields.get("size", ""))
     if kind is None or not device or size is None:
         return False
-    reading.is_ollama(line)
     if len(reading.load.buffers) < _MOST_BUFFERS:
         buffer = Buffer(device=device[:80], kind=kind, bytes=size, on_gpu=is_gpu_name(device))
         reading.load.buffers[kind, device] = (buffer, line.where)
@@ -284,12 +279,11 @@ def _total(reading: Reading, line: Line) -> bool:
     return bool(found)
 
 
-@RULES("started in ")
+@RULES("started in ", own=True)
 def _started(reading: Reading, line: Line) -> bool:
     found = _STARTED.search(line.text)
     if not found:
         return False
-    reading.is_ollama(line)
     load = reading.load
     load.kinds.add("started")
     load.where, load.at = load.where or line.where, load.at or line.at

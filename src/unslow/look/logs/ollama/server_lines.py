@@ -76,11 +76,10 @@ def see_device(reading: Reading, line: Line) -> str:
     return name
 
 
-@RULES("server config env=", '"server config" env=')
+@RULES("server config env=", '"server config" env=', own=True)
 def _config(reading: Reading, line: Line) -> bool:
     """The environment of the server, which is not that of anybody's shell."""
     reading.start_server()
-    reading.is_ollama(line)
     given = {name: value.rstrip('"]') for name, value in _VARIABLE.findall(line.text)}
     named = {n: v for n, v in given.items() if n.startswith(KEPT_VARIABLES) and not _LEFT_OUT.search(n)}
     # these stand there too where nobody set anything
@@ -90,24 +89,22 @@ def _config(reading: Reading, line: Line) -> bool:
     return True
 
 
-@RULES("Listening on ")
+@RULES("Listening on ", own=True)
 def _listening(reading: Reading, line: Line) -> bool:
     found = _LISTENING.search(line.text)
     if not found:
         return False
-    reading.is_ollama(line)
     reading.process["version"] = reported(found[2], line.where)
     return True
 
 
-@RULES("inference compute")
+@RULES("inference compute", own=True)
 def _compute(reading: Reading, line: Line) -> bool:
     """One device that it could use, or that there is only the CPU."""
     fields = line.fields
     library = fields.get("library", "")
     if not library:
         return False
-    reading.is_ollama(line)
     reading.devices_listed = reading.devices_listed or line.where
     if library != "cpu":
         see_device(reading, line)

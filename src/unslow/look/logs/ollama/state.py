@@ -80,15 +80,15 @@ KEPT_OF_A_KIND = 2
 Take = TypeVar("Take", bound=Callable[..., bool])
 
 
-class Rules(list[tuple[tuple[str, ...], Callable[["Reading", Line], bool]]]):
-    """Texts of which a kind of line holds one, and what takes it in; called with such texts, it adds what it decorates.
+class Rules(list[tuple[tuple[str, ...], Callable[["Reading", Line], bool], bool]]):
+    """Texts of which a kind of line holds one, what takes it in, and whether only Ollama writes such lines.
 
-    What takes a line in says whether it was really of this kind.
+    What takes a line in says whether it was really of this kind. Called with such texts, it adds what it decorates.
     """
 
-    def __call__(self, *needles: str) -> Callable[[Take], Take]:
+    def __call__(self, *needles: str, own: bool = False) -> Callable[[Take], Take]:
         def add(take: Take) -> Take:
-            self.append((needles, take))
+            self.append((needles, take, own))
             return take
 
         return add

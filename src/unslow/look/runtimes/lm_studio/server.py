@@ -126,11 +126,9 @@ def read_logged(system: System, homes: Sequence[str], subject: Subject) -> Subje
 def _newest(system: System, folder: str) -> str:
     """The last file of the last month: `2026-08/2026-08-13.1.log`."""
     months = [name for name in system.list_dir(folder) if re.fullmatch(r"\d{4}-\d{2}", name)]
-    if not months:
-        raise LookError(f"{folder}: no logs")
-    names = [name for name in system.list_dir(f"{folder}/{months[-1]}") if name.endswith(".log")]
+    names = [name for name in system.list_dir(f"{folder}/{months[-1]}") if name.endswith(".log")] if months else []
     if not names:
-        raise LookError(f"{folder}/{months[-1]}: no logs")
+        raise LookError(f"{folder}: no logs")
     # by the day, and then by the number, where it has one
     parted = [name.removesuffix(".log").partition(".") for name in names]
     keys = [(day, int(number) if number.isdecimal() else 0) for day, _, number in parted]
