@@ -26,7 +26,7 @@ def test_the_files_of_a_unit_in_the_order_in_which_they_hold():
     said = "FragmentPath=/usr/lib/systemd/system/a.service\nDropInPaths=/etc/a.d/1.conf /etc/a.d/2.conf\n"
     files = {"/usr/lib/systemd/system/a.service": "unit", "/etc/a.d/1.conf": "one", "/etc/a.d/2.conf": "two"}
     system = FakeSystem(files=files, commands={f"systemctl show a.service {SHOW}": Finished(0, said, "")})
-    assert [file.text for file in read_unit_files(system, Unit("a.service"))] == ["unit", "one", "two"]
+    assert read_unit_files(system, Unit("a.service")) == list(files.items())
     with pytest.raises(LookError):
         read_unit_files(system, Unit("a.service", of_user=True))
 

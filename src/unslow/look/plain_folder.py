@@ -141,11 +141,6 @@ def _gpu_of_series(gpu: Gpu, summary: GpuUnderLoad) -> Gpu:
     return Gpu(index=gpu.index, **facts)
 
 
-def gpus_described(description: Fact[str], machine: str) -> int:
-    """How many GPUs there are by what nvidia-smi says of them; 0 where it was not asked."""
-    return len(parse_gpus(description.value_or("")) or parse_gpus(machine))
-
-
 def _processes(processes: Fact[str], loaded: Sequence[GpuUnderLoad | None]) -> list[Fact[Any]]:
     """The processes of each GPU; the table does not say on which of several they are, but their memory can."""
     listed = processes if isinstance(processes, Unknown) else parse_compute_apps(processes.value)
@@ -197,7 +192,7 @@ def parse_run_file(raw: Any, where: str) -> RunFile | Unknown:
         raise UserError(f"{where}: {error}", "see the recorded machines for the form of this file") from error
 
 
-def run_of_file(file: RunFile, series: str, log_load_s: Fact[float], gpus_described: int = 1) -> Run:
+def run_of_file(file: RunFile, series: str, log_load_s: Fact[float], gpus_described: int) -> Run:
     """Medians over the runs, what the processors did meanwhile, and the GPUs while the model was loaded."""
     load_s = log_load_s if file.load_s is None or file.ok is False else measured(file.load_s, RUN_FILE)
     if not file.runs:
@@ -241,9 +236,9 @@ def is_plain_folder(path: Path) -> bool:
     return any((path / name).is_file() for name in ("server.log", "run.json"))
 
 
-def read_plain_folder(path: Path, system: System | None = None) -> Snapshot:
+def read_plain_folder(path: Path) -> Snapshot:
     """The snapshot that the files amount to; a missing or broken file costs its own facts only."""
-    folder = _Folder(system or LiveSystem(), path)
+    folder = _Folder(LiveSystem(), path)
     run = parse_run_file(folder.json("run.json"), str(path / "run.json"))
     status = parse_status(folder.text("proc_status.txt").value_or(""), "proc_status.txt")
     return Snapshot(
@@ -335,6 +330,7 @@ def _run(folder: _Folder, run: RunFile | Unknown, log: LlamaLog | Unknown) -> Ru
     """The recorded requests; without a record, those that the log timed."""
     if isinstance(run, RunFile):
         series = folder.text("nvidia_smi_query.csv").value_or("")
-        gpus = gpus_described(folder.text(DESCRIPTION), folder.text("machine.txt").value_or(""))
-        return run_of_file(run, series, log if isinstance(log, Unknown) else log.load_s, gpus)
+        description, machine = (folder.text(name).value_or("") for name in (DESCRIPTION, "machine.txt"))
+        gpus = parse_gpus(description) or parse_gpus(machine)
+        return run_of_file(run, series, log if isinstance(log, Unknown) else log.load_s, len(gpus))
     return Run(completions=run, decode_tokens_per_s=run) if isinstance(log, Unknown) else run_of_log(log)

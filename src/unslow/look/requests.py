@@ -179,22 +179,17 @@ def thinking_tokens(heard: PartialAnswer, generated: int, counted: int | None, *
 _SHOWN = 200
 
 
-class WholeAnswer(NamedTuple):
-    """The JSON of an answer, and when all of it was there."""
-
-    answer: dict[str, Any]
-    total_s: float
-
-
-def read_whole_answer(server: Server, path: str, body: dict[str, Any], question: Question) -> WholeAnswer:
-    """POST and wait, as long as the question allows."""
+def read_whole_answer(
+    server: Server, path: str, body: dict[str, Any], question: Question
+) -> tuple[dict[str, Any], float]:
+    """The JSON of an answer, and when all of it was there: POST and wait, as long as the question allows."""
     start = server.system.clock()
     answer = server.ask(path, "POST", body, question.deadline_s)
     total_s = max(0.0, server.system.clock() - start)
     if answer.status != OK:
         text = answer.body[:_SHOWN].decode("utf-8", "replace").strip()
         raise ExchangeError("error", f"{server.url}{path} answered {answer.status}: {text}")
-    return WholeAnswer(checked_answer(answer.json()), total_s)
+    return checked_answer(answer.json()), total_s
 
 
 _TIMEOUT_S = 20.0

@@ -65,13 +65,6 @@ _SHELLS = ("sh", "bash", "dash", "zsh", "ksh", "ash")
 _MOST_FILES = 64
 
 
-class UnitText(NamedTuple):
-    """A file of a unit and its text."""
-
-    path: str
-    text: str
-
-
 class Composed(NamedTuple):
     """Where compose has a service from."""
 
@@ -79,15 +72,15 @@ class Composed(NamedTuple):
     service: str
 
 
-def read_unit_files(system: System, unit: Unit) -> list[UnitText]:
-    """The unit and its drop-ins in the order in which they hold, as systemd says; LookError where it does not."""
+def read_unit_files(system: System, unit: Unit) -> list[tuple[str, str]]:
+    """Paths and texts of a unit and its drop-ins in the order in which they hold; LookError where systemd is silent."""
     scope = ["--user"] if unit.of_user else []
     done = system.run(["systemctl", *scope, "show", unit.name, "--property=FragmentPath", "--property=DropInPaths"])
     said = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
     if done.status or not said.get("FragmentPath"):
         raise LookError(f"systemctl does not say where {unit.name} is: {(done.stderr or 'no file').strip()[:200]}")
     paths = [said["FragmentPath"], *said.get("DropInPaths", "").split()]
-    return [UnitText(path, read_text(system, path)) for path in paths[:_MOST_FILES]]
+    return [(path, read_text(system, path)) for path in paths[:_MOST_FILES]]
 
 
 def read_composed(system: System, pid: int) -> Composed:

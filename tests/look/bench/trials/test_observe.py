@@ -1,7 +1,7 @@
 import pytest
 
 from unslow.facts.values import Known, Unknown
-from unslow.look.bench.trials.server_work import Counted, Decoding, parse_counted_speed, parse_slots, parse_speed
+from unslow.look.bench.trials.server_work import Decoding, Work, parse_slots, parse_speed, speed_of_one
 
 URL = "http://127.0.0.1:8080"
 
@@ -44,6 +44,7 @@ def test_what_can_not_be_told(before, after):
 
 
 def test_the_speed_of_one_counted_request():
-    assert parse_counted_speed(Counted(100, 1), Counted(160, 1), 2.0, URL).value_or(None) == 30
-    assert "several" in parse_counted_speed(Counted(100, 1), Counted(160, 2), 2.0, URL).why
-    assert "no request" in parse_counted_speed(Counted(100, 1), Counted(100, 1), 2.0, URL).why
+    one = Work(URL, 1, tokens=100)
+    assert speed_of_one(one, Work(URL, 1, tokens=160), 2.0).value_or(None) == 30
+    assert "several" in speed_of_one(one, Work(URL, 2, tokens=160), 2.0).why
+    assert "no request" in speed_of_one(one, one, 2.0).why

@@ -12,15 +12,7 @@ from unslow.facts.merge import bounded
 from unslow.facts.run import Route, Run, SeenPrompt, Span, Traffic
 from unslow.facts.values import Absence, Fact, Known, estimated, measured, not_found, reported
 from unslow.look.bench.completions import Progress
-from unslow.look.bench.trials.server_work import (
-    Asked,
-    Counted,
-    Decoding,
-    Work,
-    parse_counted_speed,
-    parse_speed,
-    read_work,
-)
+from unslow.look.bench.trials.server_work import Asked, Decoding, Work, read_work, speed_of_one
 from unslow.look.bench.watching import is_here, processors, sample_here, use_between, watching, with_telemetry
 from unslow.look.openai_api import Server
 from unslow.look.requests import Plan, Target
@@ -208,13 +200,7 @@ def speed_alone(looks: Sequence[Look], source: str) -> Fact[float]:
     why: Fact[float] = not_found("no request was being answered alone for long enough")
     for (start_s, one), (end_s, two) in pairwise(looks):
         took = end_s - start_s
-        if one.decoding is not None and two.decoding is not None:
-            alone = parse_speed(one.decoding, two.decoding, took, two.source)
-        elif one.tokens is None or two.tokens is None or one.running is None or two.running is None:
-            alone = not_found(f"{two.source} does not count tokens")
-        else:
-            before, after = Counted(one.tokens, one.running), Counted(two.tokens, two.running)
-            alone = parse_counted_speed(before, after, took, two.source)
+        alone = speed_of_one(one, two, took)
         if isinstance(alone, Known):
             tokens, seconds = tokens + alone.value * took, seconds + took
         else:

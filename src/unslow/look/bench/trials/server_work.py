@@ -20,13 +20,6 @@ class Decoding(NamedTuple):
     tokens: int
 
 
-class Counted(NamedTuple):
-    """What a server with counters says: tokens so far, and requests in work."""
-
-    tokens: float
-    running: float
-
-
 def parse_speed(before: dict[int, Decoding], after: dict[int, Decoding], seconds: float, source: str) -> Fact[float]:
     """The speed between two looks at slots."""
     # with no token at the first look, its prompt was still being read
@@ -36,14 +29,6 @@ def parse_speed(before: dict[int, Decoding], after: dict[int, Decoding], seconds
     if len(moved) != 1 or len(after) > 1 or seconds <= 0:
         return _not_one(several=len(after) > 1)
     return _speed(next(iter(moved.values())), seconds, source)
-
-
-def parse_counted_speed(before: Counted, after: Counted, seconds: float, source: str) -> Fact[float]:
-    """The speed between two looks at counters."""
-    tokens = after.tokens - before.tokens
-    if (before.running, after.running) != (1, 1) or tokens <= 0 or seconds <= 0:
-        return _not_one(several=max(before.running, after.running) > 1)
-    return _speed(tokens, seconds, source)
 
 
 def _not_one(*, several: bool) -> Fact[float]:
@@ -108,6 +93,19 @@ class Work(NamedTuple):
     asked: tuple[Asked, ...] = ()
     prompts: tuple[TaskPrompt, ...] | None = None
     """Of the requests that are answered, where the server shows what it still had of them."""
+
+
+def speed_of_one(before: Work, after: Work, seconds: float) -> Fact[float]:
+    """The speed of the only request between two looks: by its slot, else by the server's counters."""
+    source = after.source
+    if before.decoding is not None and after.decoding is not None:
+        return parse_speed(before.decoding, after.decoding, seconds, source)
+    if before.tokens is None or after.tokens is None or before.running is None or after.running is None:
+        return not_found(f"{source} does not count tokens")
+    tokens = after.tokens - before.tokens
+    if (before.running, after.running) != (1, 1) or tokens <= 0 or seconds <= 0:
+        return _not_one(several=max(before.running, after.running) > 1)
+    return _speed(tokens, seconds, source)
 
 
 def read_work(system: System, target: Target) -> Work:
