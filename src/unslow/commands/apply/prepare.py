@@ -186,7 +186,9 @@ def prepared(system: System, plan: PlanReport, request: ApplyRequest) -> Prepare
     subject = running_server(system, plan, request.target, request.api_key)
     if subject is None:
         commands = commands_for(changes_of(plan, option, anew=True), Case(), system=system, name=plan.runtime)
-        return _by_hand(plan, option, commands, f"{plan.runtime} does not run here, so there is nothing to edit")
+        return _by_hand(
+            _report(plan, option, commands), f"{plan.runtime} does not run here, so there is nothing to edit"
+        )
     subject = _with_own_words(system, subject)
     process = process_of(system, subject.runtime.pid.value_or(0))
     check_in_force(journals_at(request.journal, Disk()), process)
@@ -194,12 +196,12 @@ def prepared(system: System, plan: PlanReport, request: ApplyRequest) -> Prepare
     if not plan.of_running:
         changes = with_taken_away(changes, subject.runtime)
     commands = commands_for(changes, Case(runtime=subject.runtime, model=subject.model), system=system)
+    report = _report(plan, option, commands)
     if commands.left_out:
         change, why = commands.left_out[0]
-        because = f"{change.knob} can't be had here ({why}), and the rest is another plan"
-        return _by_hand(plan, option, commands, because)
+        return _by_hand(report, f"{change.knob} can't be had here ({why}), and the rest is another plan")
     of = _of_ollama if subject.runtime.name.value_or("") == "Ollama" else _of_command
-    made = of(system, request, plan, option, (subject, commands))
+    made = of(system, request, report, subject, commands)
     return made._replace(planned=made.planned._replace(process=process)) if made.planned else made
 
 
@@ -214,23 +216,21 @@ def _with_own_words(system: System, subject: Subject) -> Subject:
 
 
 def _of_command(
-    system: System, request: ApplyRequest, plan: PlanReport, option: OptionShown, seen: tuple[Subject, Commands]
+    system: System, request: ApplyRequest, report: ApplyReport, subject: Subject, commands: Commands
 ) -> Prepared:
     """A server that is told everything on its command line and in its environment."""
-    subject, commands = seen
     old, pid = tuple(subject.runtime.command.value_or([])), subject.runtime.pid.value_or(0)
     if not old or not pid or not commands.argv:
-        return _by_hand(plan, option, commands, "its command line is not to be seen from here")
+        return _by_hand(report, "its command line is not to be seen from here")
     told = Told(pid, old, commands.argv, _changed_variables(commands, subject))
     if told.old == told.new and not told.environment:
-        return _by_hand(plan, option, commands, "it was started with these very settings already")
+        return _by_hand(report, "it was started with these very settings already")
     way = way_of(system, told, request.file)
     if not way.edits:
-        return _by_hand(plan, option, commands, way.because)
-    report = _report(plan, option, commands)
+        return _by_hand(report, way.because)
     files = tuple(shown_edit(edit, old) for edit in way.edits)
-    report = msgspec.structs.replace(report, how=way.how, outcome="would_change", files=files, then=way.then)
-    return Prepared(report, Planned(_what(plan, option), way.edits, (), way.then))
+    report = msgspec.structs.replace(report, how=way.how, outcome="would_change", files=files, lines=(), then=way.then)
+    return Prepared(report, Planned(_what(report), way.edits, (), way.then))
 
 
 def _changed_variables(commands: Commands, subject: Subject) -> dict[str, str | None]:
@@ -239,9 +239,8 @@ def _changed_variables(commands: Commands, subject: Subject) -> dict[str, str | 
 
 
 def _of_ollama(
-    system: System, request: ApplyRequest, plan: PlanReport, option: OptionShown, seen: tuple[Subject, Commands]
+    system: System, request: ApplyRequest, report: ApplyReport, subject: Subject, commands: Commands
 ) -> Prepared:
-    subject, commands = seen
     model = ollama_changes(commands, subject.runtime, subject.model.name.value_or(""), request.name)
     variables = _changed_variables(commands, subject)
     edits: tuple[Edit, ...] = ()
@@ -254,10 +253,10 @@ def _of_ollama(
         except NotUnderstoodError as error:
             because = f"variables of the server are left to you: {error}"
     if model is None and not edits:
-        return _by_hand(plan, option, commands, because or "it has no setting of a model or a service")
+        return _by_hand(report, because or "it has no setting of a model or a service")
     models = (model,) if model else ()
     report = msgspec.structs.replace(
-        _report(plan, option, commands),
+        report,
         how="ollama",
         outcome="would_change",
         because=because,
@@ -266,27 +265,27 @@ def _of_ollama(
         lines=lines_left(commands, model=bool(model), service=bool(edits) or not variables),
         then=then,
     )
-    return Prepared(report, Planned(_what(plan, option), edits, models, then))
+    return Prepared(report, Planned(_what(report), edits, models, then))
 
 
 def _report(plan: PlanReport, option: OptionShown, commands: Commands) -> ApplyReport:
+    """As it is where a person has to type the lines."""
     left_out = tuple(
         f"{change.knob} {'not set' if change.value is None else f'= {change.value}'}: {why}"
         for change, why in commands.left_out
     )
     return ApplyReport(
         unslow_version=__version__, runtime=plan.runtime, model=plan.model, option=option.name, how="by_hand",
-        outcome="printed", left_out=left_out,
+        outcome="printed", left_out=left_out, lines=commands.lines,
     )  # fmt: skip
 
 
-def _by_hand(plan: PlanReport, option: OptionShown, commands: Commands, because: str) -> Prepared:
-    report = msgspec.structs.replace(_report(plan, option, commands), because=because, lines=commands.lines)
-    return Prepared(report, None)
+def _by_hand(report: ApplyReport, because: str) -> Prepared:
+    return Prepared(msgspec.structs.replace(report, because=because), None)
 
 
-def _what(plan: PlanReport, option: OptionShown) -> str:
-    return f"{plan.runtime}, {plan.model}: {option.name}"
+def _what(report: ApplyReport) -> str:
+    return f"{report.runtime}, {report.model}: {report.option}"
 
 
 RESTART_TIMEOUT_S = 300.0  # A large model is loaded before some units say that they are up

@@ -106,8 +106,13 @@ class Record:
 
     def finished(self) -> Bench:
         """The whole benchmark, kept."""
-        bench = self.bench()
-        last = self._last(bench)
+        bench, last = self.bench(), None
+        if any(clause.of == "last" for condition in self._conditions for clause in condition.clauses):
+            try:
+                last = (self._history or default_history()).latest(bench)
+            except UserError as error:
+                self._progress.say(f"the benchmark before this one is not known: {error.message}")
+        last = figured(last) if last else None
         held = tuple(judge_requirement(condition, bench, last) for condition in self._conditions)
         bench = msgspec.structs.replace(bench, requirements=held)
         self._try(lambda kept: kept.finish(bench))
@@ -149,15 +154,6 @@ class Record:
             label=(request.label or "").encode("utf-8", "replace").decode(),
         )
         return self._discretion.facts(bench)
-
-    def _last(self, bench: Bench) -> Bench | None:
-        asked = any(clause.of == "last" for condition in self._conditions for clause in condition.clauses)
-        try:
-            last = (self._history or default_history()).latest(bench) if asked else None
-        except UserError as error:
-            self._progress.say(f"the benchmark before this one is not known: {error.message}")
-            return None
-        return figured(last) if last else None
 
     def _try(self, write: Callable[[History], object]) -> None:
         """Write to the history; where that fails, it is said once, and the benchmark goes on."""

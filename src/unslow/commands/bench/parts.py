@@ -4,11 +4,10 @@ As the server is set up; without its samplers; and sent whole in the end. None o
 """
 
 import statistics
-from collections.abc import Iterator
 
 from unslow.commands.bench.bencher import Bencher, Wanted
 from unslow.commands.bench.sweeps import Limits
-from unslow.facts.bench import BenchRow, Failure, Pass
+from unslow.facts.bench import BenchRow, Pass
 from unslow.facts.errors import UserError
 from unslow.facts.model import Model
 from unslow.look.bench.llama_bench import parse_llama_bench
@@ -96,32 +95,28 @@ def measure_rounds(bencher: Bencher, limits: Limits = LIMITS) -> tuple[tuple[Rou
     """
     rounds: list[Round] = []
     depths: list[float] = []
+    end = bencher.system.clock() + limits.seconds
     try:
-        for answers in _rounds(bencher, limits):
-            if usual := answers.get(_USUAL.case):
-                rounds.append(round_of(answers))
+        # As many tokens for each answer as the time is enough for, by a warm-up
+        warm = bencher.ask(_USUAL)
+        rate = decode_rate(warm) if isinstance(warm, Pass) else None
+        share = limits.seconds / (limits.repeats * len(WAYS))
+        tokens = max(WARM_UP_TOKENS, min(limits.tokens, int(rate * share))) if rate else WARM_UP_TOKENS
+        for number in range(limits.repeats):
+            bencher.progress.step(f"splitting a token, {number + 1} of {limits.repeats}", number / limits.repeats)
+            # The first of a round is never the same twice in a row, so that drift favours none
+            turned = WAYS[number % len(WAYS) :] + WAYS[: number % len(WAYS)]
+            answers = {way.case: bencher.ask(way._replace(tokens=tokens)) for way in turned}
+            passes = {case: one for case, one in answers.items() if isinstance(one, Pass)}
+            told = {case: one for case, one in passes.items() if one.generated_tokens >= FEWEST_TOKENS}
+            if usual := told.get(_USUAL.case):
+                rounds.append(round_of(told))
                 depths.append(usual.prompt_tokens + usual.cached_tokens + usual.generated_tokens / 2 - 1)
+            if number + 1 >= FEWEST_ROUNDS and bencher.system.clock() > end:
+                break
     except KeyboardInterrupt:
         bencher.interrupted = True
     return tuple(rounds), (statistics.fmean(depths) if depths else 0.0)
-
-
-def _rounds(bencher: Bencher, limits: Limits) -> Iterator[dict[str, Pass]]:
-    end = bencher.system.clock() + limits.seconds
-    # As many tokens for each answer as the time is enough for, by a warm-up
-    warm = bencher.ask(_USUAL)
-    rate = decode_rate(warm) if isinstance(warm, Pass) else None
-    share = limits.seconds / (limits.repeats * len(WAYS))
-    tokens = max(WARM_UP_TOKENS, min(limits.tokens, int(rate * share))) if rate else WARM_UP_TOKENS
-    for number in range(limits.repeats):
-        bencher.progress.step(f"splitting a token, {number + 1} of {limits.repeats}", number / limits.repeats)
-        # The first of a round is never the same twice in a row, so that drift favours none
-        turned = WAYS[number % len(WAYS) :] + WAYS[: number % len(WAYS)]
-        answers: dict[str, Pass | Failure] = {way.case: bencher.ask(way._replace(tokens=tokens)) for way in turned}
-        passes = {case: one for case, one in answers.items() if isinstance(one, Pass)}
-        yield {case: one for case, one in passes.items() if one.generated_tokens >= FEWEST_TOKENS}
-        if number + 1 >= FEWEST_ROUNDS and bencher.system.clock() > end:
-            return
 
 
 def round_of(answers: dict[str, Pass]) -> Round:

@@ -223,18 +223,15 @@ class Trial:
                 self.starts_s.append(own.load_s)
                 bencher.case = case_of(self._place.snapshot, bencher.subject)
                 bencher.deadline_s = limits.request_s
-                return self._life(bencher, number, work, prompts)
+                if why := warm_up(bencher, self.party, work):
+                    return _reason(bencher) or why
+                for prompt in prompts_of_life(bencher, work, prompts, own.load_s):
+                    asked(bencher, self.party, work, prompt, number)
+                    if bencher.failures:
+                        return _reason(bencher)
+                return "" if self.requests_s(number) else "its answers were too short to be timed"
         except UserError as error:
             return error.message
-
-    def _life(self, bencher: Bencher, number: int, work: Work, prompts: list[Prompt]) -> str:
-        if why := warm_up(bencher, self.party, work):
-            return _reason(bencher) or why
-        for prompt in prompts_of_life(bencher, work, prompts, self.starts_s[-1]):
-            asked(bencher, self.party, work, prompt, number)
-            if bencher.failures:
-                return _reason(bencher)
-        return "" if self.requests_s(number) else "its answers were too short to be timed"
 
     def requests_s(self, number: int) -> list[float]:
         """What the requests of a round took."""

@@ -112,8 +112,7 @@ class Trials:
 
     def points(self) -> tuple[SweepPoint, ...]:
         """What came out, by value."""
-        values = sorted({*(reading.value for reading in self.readings), *self.broken})
-        return tuple(self._point(value) for value in values)
+        return tuple(self._point(value) for value in sorted({r.value for r in self.readings} | set(self.broken)))
 
     def _point(self, value: int) -> SweepPoint:
         own = [reading for reading in self.readings if reading.value == value]

@@ -22,39 +22,6 @@ _LOOK_TIMEOUT_S = 3.0
 _HEALTH = {"llama.cpp": "/health", "vLLM": "/health", "SGLang": "/health", "TGI": "/health", "Ollama": "/api/version"}
 
 
-class Patience:
-    """What is known of a server that may come and go."""
-
-    def __init__(self, system: System, target: Target, began_s: float) -> None:
-        self._system, self._target, self._began_s = system, target, began_s
-        self._in_a_row = 0
-        self.outages: list[Outage] = []
-
-    def answered(self) -> None:
-        """A request went well: whatever was wrong is over."""
-        self._in_a_row = 0
-
-    def failed(self, failure: Failure, until_s: float) -> None:
-        """Wait until the server is there again, or until that time; longer where it is there and fails all the same."""
-        start = failure.started_s if failure.kind == "refused" else failure.started_s + failure.lasted_s
-        waits = 0
-        try:
-            while not is_there(self._system, self._target) and self._system.clock() < until_s:
-                waits += 1
-                self._sleep(waits - 1, until_s)
-        finally:
-            if waits:
-                self.outages.append(Outage(start, max(start, self._system.clock() - self._began_s)))
-        if self._in_a_row and not waits:
-            self._sleep(self._in_a_row, until_s)
-        self._in_a_row += 1
-
-    def _sleep(self, before: int, until_s: float) -> None:
-        """Twice as long as the time before, within bounds."""
-        wanted = min(LONGEST_S, SHORTEST_S * 2 ** min(before, 10))
-        self._system.sleep(max(0.0, min(wanted, until_s - self._system.clock())))
-
-
 def is_there(system: System, target: Target) -> bool:
     """Whether the server answers a cheap question as one that could answer others; one that loads does not."""
     try:
@@ -123,7 +90,8 @@ class _Run:
         self._passes_before, self._failures_before = len(bencher.passes), len(bencher.failures)
         self._start_s = bencher.system.clock()
         self._end_s = self._start_s + self.minutes * _MINUTE_S
-        self._patience = Patience(bencher.system, bencher.target, bencher.began_s)
+        self._failed_in_a_row = 0
+        self._outages: list[Outage] = []
         self._seen: list[dict[str, float]] = []
 
     @property
@@ -160,13 +128,34 @@ class _Run:
         tokens = min(self._tokens, _FEWEST_TOKENS) if first else self._tokens
         outcome = bencher.ask(Wanted(AXIS, tokens, round=0 if first else self._asked))
         if isinstance(outcome, Failure):
-            self._patience.failed(outcome, self._end_s)
+            self._wait_for_server(outcome)
             return
-        self._patience.answered()
+        self._failed_in_a_row = 0
         if first and self._request_s:
             # As many tokens as take the time of a request, within the context of the server
             most = max(_FEWEST_TOKENS, min(_MOST_TOKENS, (context_of(bencher) or 2 * _MOST_TOKENS) // 2))
             self._tokens = max(_FEWEST_TOKENS, min(most, int((decode_rate(outcome) or 0.0) * self._request_s)))
+
+    def _wait_for_server(self, failure: Failure) -> None:
+        """Until it is there again, or the time is up; longer where it is there and fails all the same."""
+        system, target = self._bencher.system, self._bencher.target
+        start = failure.started_s if failure.kind == "refused" else failure.started_s + failure.lasted_s
+        waits = 0
+        try:
+            while not is_there(system, target) and system.clock() < self._end_s:
+                waits += 1
+                self._sleep(waits - 1)
+        finally:
+            if waits:
+                self._outages.append(Outage(start, max(start, system.clock() - self._bencher.began_s)))
+        if self._failed_in_a_row and not waits:
+            self._sleep(self._failed_in_a_row)
+        self._failed_in_a_row += 1
+
+    def _sleep(self, before: int) -> None:
+        """Twice as long as the time before, within bounds."""
+        system, wanted = self._bencher.system, min(LONGEST_S, SHORTEST_S * 2 ** min(before, 10))
+        system.sleep(max(0.0, min(wanted, self._end_s - system.clock())))
 
     def _look_back(self) -> str:
         """At the end of a slice, note what was seen in it; why there is no point in more."""
@@ -194,7 +183,7 @@ class _Run:
         """The result so far."""
         timeline = self._timeline()
         drift = timeline.drift()
-        became = availability_line(self.passes, self.failures, self._patience.outages)
+        became = availability_line(self.passes, self.failures, self._outages)
         return Sweep(
             axis=AXIS,
             points=tuple(timeline.points()),
@@ -211,6 +200,6 @@ class _Run:
             slice_s=self._slice_s,
             passes=[one for one in self.passes if one.round],
             failures=self.failures,
-            outages=self._patience.outages,
+            outages=self._outages,
             seen=self._seen,
         )
