@@ -87,7 +87,7 @@ def test_what_is_counted_is_told_with_its_source(read, wording):
 def test_engines_that_share_a_host_get_no_gpu_by_guessing(read, wording):
     found = read("sharing")
     assert [member.gpus for member in found.members] == [(), ()]
-    assert "2 engines share gpu-01" in found.members[0].missing["gpus"]
+    wording(found.members[0].missing["gpus"], tells=("2 engines", "gpu-01"))
     assert found.members[0].host["memory_total_bytes"].value == 64e9
     wording(said(found))
 
@@ -103,10 +103,11 @@ def test_a_label_says_whose_a_gpu_is(read):
     assert [[gpu.index for gpu in member.gpus] for member in members] == [[1], [0]]
 
 
-def test_an_engine_alone_has_every_gpu_of_its_host(read):
+def test_an_engine_alone_has_every_gpu_of_its_host(read, wording):
     (member,) = read("alone").members
     assert [gpu.index for gpu in member.gpus] == [0, 1]
-    assert member.missing == {"host": "no node exporter is scraped"}
+    assert [*member.missing] == ["host"]
+    wording(member.missing["host"])
 
 
 @pytest.mark.parametrize(("scenario", "words"), [("replicas", "Prometheus"), ("two_jobs", "job")])

@@ -86,14 +86,15 @@ def read_joined(asking: Asking, options: Options, engines: list[Engine]) -> list
     nowhere = any(not near and first_of(one.engine.labels, labels.pod) for one, near in zip(found, here, strict=True))
     lost = f"{NOT_ANSWERED}: pods" if nowhere and "pods" in asking.failures.get("pods", ()) else ""
     for one, near in zip(found, here, strict=True):
-        why = _give(one, near, labels, by_pod, sharing[id(near[0])] if near else 0, lost)
-        if not one.gpus:
-            one.missing["gpus"] = why if there_are(asking.counts, "gpu") else NO_EXPORTER["gpus"]
-        if not one.host:
-            told = lost if first_of(one.engine.labels, labels.pod) else ""
-            one.missing["host"] = (
-                (told or one.missing["host"]) if there_are(asking.counts, "host") else NO_EXPORTER["host"]
-            )
+        gpus_or_why = _own_gpus(one, near, labels, by_pod, sharing[id(near[0])] if near else 0, lost)
+        if not isinstance(gpus_or_why, str):
+            one.gpus.extend(gpus_or_why)
+        else:
+            one.missing["gpus"] = gpus_or_why if there_are(asking.counts, "gpu") else NO_EXPORTER["gpus"]
+        if not one.host and not there_are(asking.counts, "host"):
+            one.missing["host"] = NO_EXPORTER["host"]
+        elif not one.host and lost and first_of(one.engine.labels, labels.pod):
+            one.missing["host"] = lost
         one.missing.update(asking.unanswered())
     return found
 
@@ -127,29 +128,26 @@ def _only(things: Sequence[T]) -> T | None:
     return things[0] if len(things) == 1 else None
 
 
-def _give(one: Joined, near: list[Gpu], labels: Labels, by_pod: Named[Gpu], sharing: int, lost: str) -> str:
-    """Give an engine its GPUs, or say why it gets none; `sharing` engines are where these GPUs are.
+def _own_gpus(
+    one: Joined, near: list[Gpu], labels: Labels, by_pod: Named[Gpu], sharing: int, lost: str
+) -> list[Gpu] | str:
+    """The GPUs of an engine, or why it gets none; `sharing` engines are where these GPUs are.
 
     Where pods are `lost`, one of them may be where an engine seems to be alone.
     """
-    engine, pod = one.engine, first_of(one.engine.labels, labels.pod)
-    space = first_of(engine.labels, labels.namespace)
-    if pod and (mine := by_pod.all((space, pod), scope_of(engine.labels))):
-        one.gpus.extend(mine)
-        return ""
+    told_of, pod = one.engine.labels, first_of(one.engine.labels, labels.pod)
+    if pod and (mine := by_pod.all((first_of(told_of, labels.namespace), pod), scope_of(told_of))):
+        return mine
     if not near:
         return _NOT_FOUND.format(what="GPU", names=_words(one.names))
-    told = first_of(engine.labels, labels.gpus).replace(" ", "").split(",")
-    if chosen := [gpu for gpu in near if str(gpu.index) in told]:
-        one.gpus.extend(chosen)
-        return ""
+    numbers = first_of(told_of, labels.gpus).replace(" ", "").split(",")
+    if chosen := [gpu for gpu in near if str(gpu.index) in numbers]:
+        return chosen
     if pod and any(gpu.pod[1] for gpu in near):
         return f"no GPU is given to its pod by the exporter: it gives none of {one.names[0]} to the pod {pod}"
     if sharing > 1:
         return _SEVERAL.format(count=sharing, host=one.names[0])
-    if not lost:
-        one.gpus.extend(near)
-    return lost
+    return lost or near
 
 
 # In Kubernetes a new version comes in new pods: what the pods of the same workload were then stands for them all.

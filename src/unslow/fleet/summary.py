@@ -280,12 +280,9 @@ def _odd_ones(members: list[Judged], seen: Paces) -> tuple[Odd, ...]:
 def fleet_of(judged: Sequence[Judged], head: FleetReport) -> FleetReport:
     """The report that only says how it came about, with all instances; each keeps the verdict that it has by itself."""
     instances = ranked([one.instance for one in judged])
-    counts: dict[str, int] = dict.fromkeys(WORST_FIRST, 0)
-    for one in instances:
-        counts[one.verdict] += 1
     return msgspec.structs.replace(
         head,
-        verdicts=counts,
+        verdicts={verdict: sum(one.verdict == verdict for one in instances) for verdict in WORST_FIRST},
         tokens_per_s=sum_of_known(0.0 if is_idle(one) else one.tokens_per_s for one in instances),
         lost=sums(instances),
         gpus=sum_of_known(one.gpus for one in instances),
