@@ -55,10 +55,6 @@ class Board(Widget):
     def render_line(self, y: int) -> Strip:
         return self._strips[y] if y < len(self._strips) else Strip.blank(self.size.width)
 
-    @property
-    def text(self) -> str:
-        return "\n".join(line.plain.rstrip() for line in self.lines)
-
 
 MOST_HISTORY = 600  # Speeds that are kept for the chart: more than the widest screen shows
 
@@ -169,4 +165,5 @@ class LiveScreen(App[None]):
 
     @property
     def text(self) -> str:
-        return self._board.text
+        """What it shows, without colours."""
+        return "\n".join(line.plain.rstrip() for line in self._board.lines)

@@ -72,10 +72,6 @@ class Row:
         return self.name in _TALL
 
     @property
-    def height(self) -> float:
-        return 54.0 if self.is_tall else 32.0
-
-    @property
     def are_few(self) -> bool:
         return len(self.lines) <= SEVERAL
 
@@ -216,7 +212,7 @@ def rows_drawn(drawing: Drawing, time: Linear, part: TimelineView, rows: Sequenc
     places = [number(time.at(second)) for second in part.times_s[::every]]
     for row in rows:
         top = drawing.height + (LINE + 5 if drawing.format.is_narrow else 4)
-        area = Box(time.start, top, time.end, top + row.height)
+        area = Box(time.start, top, time.end, top + (54.0 if row.is_tall else 32.0))
         for mark in part.marks if row.name == "clock_hz" else ():  # behind the clocks: when they were held back
             if mark.harmful and mark.end_s > mark.start_s:
                 drawing.box(Box(time.at(mark.start_s), area.top, time.at(mark.end_s), area.bottom), "held-back")

@@ -21,6 +21,7 @@ from unslow import __version__
 from unslow.facts.errors import UserError
 from unslow.page.server.endpoints import (
     BUYER_ENDPOINTS,
+    PREFIX,
     QUESTION_ENDPOINTS,
     RUN_ENDPOINTS,
     VIEW_ENDPOINTS,
@@ -82,7 +83,7 @@ def openapi() -> str:
     schema = dict(zip(types, schemas[1:], strict=True))
     paths: dict[str, dict[str, Any]] = {}
     for one in listed:
-        paths.setdefault(_MARK.sub(r"{\1}", one.full_path), {})[one.method.lower()] = _operation(one, schema)
+        paths.setdefault(_MARK.sub(r"{\1}", PREFIX + one.path), {})[one.method.lower()] = _operation(one, schema)
     whole = {
         "openapi": "3.1.0",
         "info": {"title": "unslow serve", "version": __version__, "description": _WORDS},
@@ -198,7 +199,7 @@ def _route(desk: ServerState, one: Endpoint, limiter: CapacityLimiter) -> Route:
         data = found if isinstance(found, bytes) else msgspec.json.encode(found)
         return Response(data, one.status, media_type=one.media)
 
-    return Route(one.full_path, answer, methods=[one.method], name=f"{one.method} {one.path}")
+    return Route(PREFIX + one.path, answer, methods=[one.method], name=f"{one.method} {one.path}")
 
 
 async def _body(request: Request, kind: Any) -> Any:

@@ -133,10 +133,6 @@ class Endpoint(NamedTuple):
     media: Media = "application/json"
     slow: bool = False  # Whether it may take seconds; such ones never keep the others waiting
 
-    @property
-    def full_path(self) -> str:
-        return PREFIX + self.path
-
 
 def imported(name: str) -> Any:
     """What `module:name` names; `module:name[]` is a list of it."""

@@ -89,10 +89,6 @@ class AskedRequest(NamedTuple):
     query: str
     headers: Mapping[str, str]
 
-    @property
-    def changes(self) -> bool:
-        return self.method != "GET"
-
     def parameter(self, name: str) -> str:
         """A parameter of the query; empty where there is none, or more than one."""
         try:
@@ -128,7 +124,7 @@ def _wrong_sender(asked: AskedRequest, own: ServerIdentity) -> Refusal | None:
         return Refusal(405, f"{asked.method[:20]} is not a method of this server", f"use {', '.join(METHODS)}")
     if (origin is not None and origin not in own.origins) or site not in _OWN_SITE:
         return Refusal(403, "another page may not ask this server", _OPEN)
-    if asked.changes and origin is None:
+    if asked.method != "GET" and origin is None:
         return Refusal(403, "what starts or stops something must say where it comes from", f"Origin: {own.base}")
     # The page has it in its address, for a browser can open it in no other way; all else sends it as a header
     token = asked.parameter("token") if asked.path == PAGE else asked.headers.get(TOKEN_HEADER, "")

@@ -69,24 +69,6 @@ def listening(port: int) -> socket.socket:
     return listener
 
 
-def serve(wanted: ServeOptions, port: int, ready: Callable[[ServerIdentity, Ticket], None]) -> None:
-    """Serve the page; `ready` is told the address as soon as a browser can connect. Returns after Ctrl-C."""
-    gc.set_threshold(_YOUNG_OBJECTS)
-    with listening(port) as listener:
-        own, ticket = owner_of(listener), Ticket()
-        desk = ServerState(wanted)
-        desk.begin()
-        ready(own, ticket)
-        before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # a polite kill ends it as Ctrl-C does
-        try:
-            server_of(desk, own, ticket).run(sockets=[listener])
-        except KeyboardInterrupt:
-            pass  # how a server usually ends
-        finally:
-            desk.close()
-            signal.signal(signal.SIGTERM, before)
-
-
 def owner_of(listener: socket.socket) -> ServerIdentity:
     """The port that was got, and a new token."""
     return ServerIdentity(listener.getsockname()[1], secrets.token_urlsafe(32))
@@ -122,17 +104,27 @@ def server_of(desk: ServerState, own: ServerIdentity, ticket: Ticket) -> "uvicor
 
 
 def served(asked: ServeRequest, say: Callable[[str], None]) -> None:
-    """Serve the page until Ctrl-C; `say` is told where it is."""
-
-    def announce(own: ServerIdentity, ticket: Ticket) -> None:
+    """Serve the page until Ctrl-C; `say` is told where it is as soon as a browser can connect."""
+    wanted = wanted_of(asked)
+    gc.set_threshold(_YOUNG_OBJECTS)
+    with listening(asked.port) as listener:
+        own, ticket = owner_of(listener), Ticket()
+        desk = ServerState(wanted)
+        desk.begin()
         say(as_json(own) if asked.json else as_words(own))
         if not (asked.no_open or asked.json) and way_to_open(os.environ) == "browser":
             import webbrowser
 
             # without waiting: some browsers return only when they are closed
             threading.Thread(target=webbrowser.open, args=(ticket.url(own),), daemon=True).start()
-
-    serve(wanted_of(asked), asked.port, announce)
+        before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # a polite kill ends it as Ctrl-C does
+        try:
+            server_of(desk, own, ticket).run(sockets=[listener])
+        except KeyboardInterrupt:
+            pass  # how a server usually ends
+        finally:
+            desk.close()
+            signal.signal(signal.SIGTERM, before)
 
 
 def wanted_of(asked: ServeRequest) -> ServeOptions:

@@ -223,14 +223,11 @@ class LayerCount(NamedTuple):
     everything: int
     parted: int = 0
 
-    @property
-    def is_whole(self) -> bool:
-        return self.on_gpus >= self.everything and not self.parted
-
 
 def verdict_with(verdict: Fits, layers: LayerCount, devices: Sequence[MemoryShown]) -> Fits:
     """What fits with a part of it on the host, though there is a GPU, fits in part."""
-    return "partly" if verdict in ("fits", "tight") and devices and not layers.is_whole else verdict
+    is_whole = layers.on_gpus >= layers.everything and not layers.parted
+    return "partly" if verdict in ("fits", "tight") and devices and not is_whole else verdict
 
 
 def what_if_summary(
