@@ -141,7 +141,7 @@ def _is_counted(case: Case) -> bool:
     """Whether the kernel counts what the disk gave: of block devices always, of shares only in some file systems."""
     disk = _disk(case)
     if disk is None:  # it may be a drive of Windows, of which Linux inside it counts nothing
-        return not case.machine.system.wsl.value_or(default=False)
+        return not case.machine.system.wsl.value_or(default=True)
     if isinstance(disk.device, Known):
         return disk.device.value.startswith("/dev/")
     return disk.kind.value_or("") != "network"
