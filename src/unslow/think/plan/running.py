@@ -181,7 +181,7 @@ def shape_of_facts(model: Model) -> HfShape | None:
 
 _FAR_BELOW = 0.7  # of the low end of a prediction: so slow a server suffers from more than its settings
 _SURELY_LACKING = 256 * MIB  # less may be an error in what is counted as its own
-_WORTH_A_CHANGE = 1.05
+WORTH_A_CHANGE = 1.05  # less of a gain is within what a prediction is off
 UNPRICED = "what a setting of now costs is not predicted: gains are against the measured speed"
 _WITH_KERNELS = ("f16", "bf16", "f32", "q8_0", "q4_0")  # types of cache that every build computes on the GPU
 _SLOWER = "times slower"  # in costs that are held against the prediction for what runs, which does not count then
@@ -223,7 +223,7 @@ def by_measurement(report: PlanReport, current: OptionShown, note: str = LENT) -
         for o in report.options
     )
     best = options[report.recommended] if report.recommended is not None else None
-    better = best is not None and (best.speedup is None or best.speedup >= _WORTH_A_CHANGE)
+    better = best is not None and (best.speedup is None or best.speedup >= WORTH_A_CHANGE)
     return msgspec.structs.replace(
         report,
         current=msgspec.structs.replace(current, speed=None),
