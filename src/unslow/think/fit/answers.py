@@ -26,20 +26,12 @@ from unslow.think.setup import Setup
 _MUCH = 4 * GIB  # a host has so much; a model that asks more of one whose memory nobody knows can't be judged
 
 
-class Parts(NamedTuple):
-    """Bytes that a runtime asks for."""
-
-    weights: int
-    cache: int
-    compute: int
-
-
 def shown_memory(
-    name: str, parts: Parts, room: Room | None, context: int = 0, used_later: int = 0, margin: int = 0
+    name: str, need: Need, room: Room | None, context: int = 0, used_later: int = 0, margin: int = 0
 ) -> MemoryShown:
-    """The parts in a room: `context` lies there before any buffer, `used_later` is taken by the first prompt."""
-    total = sum(parts)
-    sizes = {"weights_bytes": parts.weights, "kv_bytes": parts.cache, "compute_bytes": parts.compute}
+    """The need in a room: `context` lies there before any buffer, `used_later` is taken by the first prompt."""
+    total = need.total
+    sizes = {"weights_bytes": need.weights, "kv_bytes": need.cache, "compute_bytes": need.compute}
     if room is None:
         return MemoryShown(name=name, **sizes, total_bytes=total, free_bytes=None, fits=None)
     left = room.usable_bytes - context - total
@@ -109,7 +101,7 @@ def shown_needs(setup: Setup) -> tuple[tuple[MemoryShown, ...], MemoryShown]:
     shown = tuple(
         shown_memory(
             room.name,
-            parts_of(need),
+            need,
             room,
             room.context_bytes,
             setup.workspace_bytes if need.total else 0,
@@ -118,12 +110,7 @@ def shown_needs(setup: Setup) -> tuple[tuple[MemoryShown, ...], MemoryShown]:
         for need, room in zip(devices, setup.hardware.rooms, strict=True)
     )
     room = setup.host_room(devices)
-    return shown, shown_memory(room.name if room else "host", parts_of(host), room)
-
-
-def parts_of(need: Need) -> Parts:
-    """What llama.cpp asks of one memory."""
-    return Parts(need.weights, need.cache, need.compute)
+    return shown, shown_memory(room.name if room else "host", host, room)
 
 
 def most_layers(setup: Setup) -> int | None:
@@ -285,18 +272,18 @@ def vllm_answer(
         wish = f"{settings.max_model_len:,} tokens that the model was trained for"
         notes.append(f"the {wish} do not fit: one such request {why}")
     return FitAnswer(
-        devices, shown_memory("host", Parts(0, 0, 0), None), "does_not_fit" if crowded or not memory.fits else verdict,
+        devices, shown_memory("host", Need(0, 0, 0), None), "does_not_fit" if crowded or not memory.fits else verdict,
         longest.max_model_len_low or longest.max_model_len or None, needed, tuple(notes), cards.max_model_len,
     )  # fmt: skip
 
 
 def _vllm_shown(held: Held, room: Room, memory: VllmMemory) -> MemoryShown:
     """What one request needs, within vLLM's share of the card: the rest of the share is cache for more requests."""
-    parts = Parts(held.weights_bytes, memory.needed_bytes, held.compute_bytes)
+    need = Need(held.weights_bytes, memory.needed_bytes, held.compute_bytes)
     usable = memory.available.mid + held.weights_bytes + held.compute_bytes
     beyond = max(0, room.usable_bytes - usable)
     margin = memory.available.mid - memory.available.low
-    return shown_memory(room.name, parts, room, beyond, margin=margin)
+    return shown_memory(room.name, need, room, beyond, margin=margin)
 
 
 _LARGE_HOST = 2**43
@@ -326,5 +313,5 @@ def transformers_answer(
 
 def shown_held(held: Held, name: str, room: Room | None) -> MemoryShown:
     """What a runtime holds in a room, with what lies beside tensors as there before any buffer."""
-    parts = Parts(held.weights_bytes, held.kv_bytes, held.compute_bytes)
-    return shown_memory(name, parts, room, held.other_bytes)
+    need = Need(held.weights_bytes, held.kv_bytes, held.compute_bytes)
+    return shown_memory(name, need, room, held.other_bytes)

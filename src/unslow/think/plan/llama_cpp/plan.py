@@ -63,7 +63,7 @@ def drafted_option(question: LlamaPlanQuestion, best: Point, shown: Shown) -> tu
     if point is None:
         return None, f"with the draft model {draft.name} beside it, nothing fits"
     price, needed = _price(question, draft, point)
-    beside = Shown(points.question, shown.now, shown.before, shown.usual.threads)
+    beside = Shown(points.question, shown.now, shown.before, shown.threads)
     option = beside.option(point._replace(found=point.found._replace(price=price)))
     # What the speed was taken for, and from where on it is one
     gains = f"it gains from {needed:.0%} on" if needed is not None else "it can't gain here"

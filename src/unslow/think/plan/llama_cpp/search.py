@@ -95,7 +95,7 @@ class Quickest:
 # memories: first what will do as a rule, then what the bounds leave open. Once no bound is below the quickest that fits
 # by more than a hundredth, nothing can beat it by more.
 
-_USUAL_BATCH = 2048
+USUAL_BATCH = 2048
 WORKSPACE_BYTES, SPARSE_WORKSPACE_BYTES = 160 * MIB, 320 * MIB
 """What no plan goes below: the first prompt took 74 to 126 MiB beside all buffers on an H200, and 172 to 236 with
 experts, the more the larger the micro-batch (lab/plan_gpu)."""
@@ -210,7 +210,7 @@ class Search:
         for on_gpu in sides:
             ledger = Ledger(self.pieces, base._replace(cache_on_gpu=on_gpu))
             for micro in micro_batches:
-                settings = base._replace(micro_batch=micro, batch=max(_USUAL_BATCH, micro), cache_on_gpu=on_gpu)
+                settings = base._replace(micro_batch=micro, batch=max(USUAL_BATCH, micro), cache_on_gpu=on_gpu)
                 self.counted.combinations += self._combinations
                 yield _Way(settings, ledger, self.buffers.guesses(settings))
 
