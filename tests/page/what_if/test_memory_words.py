@@ -13,7 +13,7 @@ WHOLE, SOME = LayerCount(33, 33), LayerCount(20, 33)
 
 def memory(name: str, asked: float, capacity: float | None) -> MemoryShown:
     room = Room(name, int(capacity * GIB)) if capacity is not None else None
-    return shown_memory(name, Need(int(asked * GIB), 0, 0), room)
+    return shown_memory(Need(int(asked * GIB), 0, 0), room)
 
 
 CARD, HOST = memory("RTX 4090", 21.3, 23.1), memory("host", 0.5, None)

@@ -9,7 +9,7 @@ import msgspec
 from unslow import __version__
 from unslow.catalog.quants import split_quant
 from unslow.commands._hardware import HardwareRequest, find_hardware
-from unslow.commands.fit.gguf import DEFAULT_CONTEXT, default_context
+from unslow.commands.fit.gguf import default_context, trained_context
 from unslow.commands.models.find import CATALOGUE, OLLAMA, FoundModel, as_quant, find_gguf_model
 from unslow.commands.plan import PlanRequest
 from unslow.commands.predict import PredictRequest
@@ -90,15 +90,8 @@ def context_notes(goal: Goal, plan: Blueprint) -> tuple[str, ...]:
     return (f"{said}, and a recent llama-server, as Ollama does, ends a conversation there",)
 
 
-DRAFTING = ("llama.cpp", "lm_studio")  # Runtimes that take a draft model, and whose gain by one is planned
 GUESSED = 3  # Tokens that llama-server lets a draft guess at a time where nobody says (`--spec-draft-n-max`)
 _FAMILY = "name a small model of the same family, such as llama-3.2-1b for llama-3.3-70b"
-
-
-def check_drafting(request: PlanRequest) -> None:
-    """UserError where a draft is named for a runtime that has no use for it."""
-    if request.draft and request.runtime not in DRAFTING:
-        raise UserError(f"a draft model is not planned for {request.runtime}", "leave out --draft")
 
 
 def find_draft(system: System, request: PlanRequest, model: Blueprint, *, here: bool = True) -> Draft | None:
@@ -132,8 +125,7 @@ def variants_of(
 
     `fits_whole` says whether all of a file fits onto the GPUs.
     """
-    given = Variant(found.quant, Pieces(found.blueprint), found.parameters, _file(found), given=True, at_hand=True)
-    known = {given.quant: given}
+    known = {found.quant: _variant(found, at_hand=True)._replace(given=True)}
     for other in _siblings(system, found):
         known.setdefault(other.quant, _variant(other, at_hand=True))
     for quant in OTHER_QUANTS:
@@ -154,11 +146,8 @@ def _made(found: FoundModel, quant: str) -> FoundModel:
 
 
 def _variant(found: FoundModel, *, at_hand: bool) -> Variant:
-    return Variant(found.quant, Pieces(found.blueprint), found.parameters, _file(found), at_hand=at_hand)
-
-
-def _file(found: FoundModel) -> str:
-    return "" if found.source == CATALOGUE else found.source
+    file = "" if found.source == CATALOGUE else found.source
+    return Variant(found.quant, Pieces(found.blueprint), found.parameters, file, at_hand=at_hand)
 
 
 def _siblings(system: System | None, found: FoundModel) -> Iterator[FoundModel]:
@@ -261,7 +250,7 @@ def plan_for_model(
 
 def goal_of(request: PlanRequest, found: FoundModel, rooms: Sequence[Room]) -> Goal:
     """What was asked for, with what is usual where nothing was said; UserError where it can't be."""
-    trained = found.blueprint.count("context_length", DEFAULT_CONTEXT) or DEFAULT_CONTEXT
+    trained = trained_context(found.blueprint)
     context = request.context or default_context(request.runtime, trained, rooms, found.settings)
     return goal_within(request, context, request.users)._replace(alone=request.this_work_only)
 
@@ -332,8 +321,8 @@ def plan_report(
 
 def _without_fit(option: OptionShown) -> OptionShown:
     """What is built on llama.cpp has no switch for its fit: the number of layers turns it off."""
-    kept = (tuple(c for c in changes if c.knob != Knob.FIT) for changes in (option.changes, option.settings))
-    return msgspec.structs.replace(option, **dict(zip(("changes", "settings"), kept, strict=True)))
+    changes, settings = (tuple(c for c in every if c.knob != Knob.FIT) for every in (option.changes, option.settings))
+    return msgspec.structs.replace(option, changes=changes, settings=settings)
 
 
 def machine_words(names: Sequence[str], host: Room | None) -> str:

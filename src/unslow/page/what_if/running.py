@@ -407,18 +407,18 @@ def _as_reported(
         had, kept = _as_it_runs(room, part, beside)
         asked = AskedBytes(both, kept, 0, sum(of_host) if shared and not n else 0)
         bars.append(bar_of(had, asked, subject.strangers[n]))
-        devices.append(shown_memory(room.name, part, had, kept, margin=int((had, kept) != (room, beside))))
+        devices.append(shown_memory(part, had, kept, margin=int((had, kept) != (room, beside))))
     left = hardware.host_room
     if shared:  # what a GPU leaves of a memory that is the host's too
         room = hardware.rooms[0]
         left = Room(SAME_MEMORY, room.capacity_bytes, others_bytes=room.others_bytes + sum(own[0]))
-    host = shown_memory(left.name if left else "host", of_host, left)
+    host = shown_memory(of_host, left)
     return (*bars, *(() if shared else (host_bar(hardware.host_room, of_host),))), devices, host
 
 
 def _as_it_runs(room: Room, part: Need, beside: int) -> tuple[Room, int]:
     """The room, and what the runtime holds beside its buffers, with no more kept than what runs can have left."""
-    short = shown_memory(room.name, part, room, beside).lacking_bytes
+    short = shown_memory(part, room, beside).lacking_bytes
     if not 0 < short <= room.reserve_bytes + beside:
         return room, beside
     taken = min(short, beside)

@@ -11,7 +11,7 @@ from unslow.catalog.weight_parts import Part
 from unslow.facts.knob import Knob, Setting
 from unslow.facts.model import HfShape
 from unslow.facts.values import GIB
-from unslow.think.fit.answers import shown_held
+from unslow.think.fit.answers import LARGE_HOST, shown_held
 from unslow.think.fit.report import MemoryShown
 from unslow.think.hardware import Hardware
 from unslow.think.memory.footprint import Held
@@ -111,7 +111,6 @@ QUANTIZED_SHARE = 4.5 / 16
 """Of the bytes of a plain cache: 4 bits with a scale and a shift of 16 bits for each 64 numbers (`QuantizedCache`)."""
 RESIDUAL_TOKENS = 128  # the newest tokens, which a quantised cache keeps as they are
 OFFLOADED_LAYERS = 2  # of an offloaded cache on the card: the layer at work and the one that is fetched for it
-_LARGE_HOST = 2**43  # of a host that nobody knows
 
 
 class Laid(NamedTuple):
@@ -127,7 +126,7 @@ class Laid(NamedTuple):
 def laid_out(question: TransformersPlanQuestion, choice: Choice, tokens: int) -> Laid:
     """The memory for conversations of so many tokens."""
     free = [max(0, room.usable_bytes - question.margin_bytes) for room in question.hardware.rooms]
-    host_free = question.hardware.host_room.usable_bytes if question.hardware.host_room else _LARGE_HOST
+    host_free = question.hardware.host_room.usable_bytes if question.hardware.host_room else LARGE_HOST
     used = free[:1] if choice.device_map == "cuda:0" else free
     settings = question.settings(choice, tokens)
     found = transformers_memory(question.shape, question.parts_as(choice.dtype), settings, used, host_free)
@@ -162,8 +161,8 @@ def shown_devices(
     """The cards and the host as the report shows them."""
     laid = laid_out(question, choice, tokens)
     rooms = question.hardware.rooms[: len(laid.devices)]
-    devices = tuple(shown_held(held, room.name, room) for room, held in zip(rooms, laid.devices, strict=True))
-    return devices, shown_held(laid.host, "host", question.hardware.host_room)
+    devices = tuple(shown_held(held, room) for room, held in zip(rooms, laid.devices, strict=True))
+    return devices, shown_held(laid.host, question.hardware.host_room)
 
 
 # How long a request takes: a loop in Python that launches every kernel, or a compiled step; and what caches cost.

@@ -173,18 +173,10 @@ def _best(serving: Sequence[Point], goal: Goal) -> Point | None:
 
 
 def _turned(point: Point) -> int:
-    settings, placing = point.found.settings, point.found.placing
-    return sum(
-        (
-            settings.key_type != DEFAULT_CACHE,
-            settings.value_type != settings.key_type,
-            settings.micro_batch != DEFAULT_MICRO_BATCH,
-            not settings.cache_on_gpu,
-            bool(placing.whole),
-            bool(placing.apart),
-            bool(placing.pieces),
-        )
-    )
+    settings = point.found.settings
+    types = (settings.key_type != DEFAULT_CACHE, settings.value_type != settings.key_type)
+    others = (settings.micro_batch != DEFAULT_MICRO_BATCH, not settings.cache_on_gpu)
+    return sum((*types, *others, *map(bool, point.found.placing)))
 
 
 def _beats(one: Point, other: Point) -> bool:

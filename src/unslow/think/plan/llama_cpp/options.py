@@ -39,7 +39,7 @@ class Shown:
 
     def option(self, point: Point) -> OptionShown:
         """A point as the report has it."""
-        found, room = point.found, self.question.hardware.host_room
+        found = point.found
         threads = f", {found.threads} thread{'s' * (found.threads > 1)}"
         settings = tuple(
             ChangeShown(knob=change.knob.value, value=change.value, why=change.why) for change in self._settings(point)
@@ -53,7 +53,7 @@ class Shown:
             speed=speed_of(self.question, found),
             quality=shown_quality(point.cost),
             devices=self._devices(found),
-            host=shown_memory(room.name if room else "host", found.memory.needs[-1], room),
+            host=shown_memory(found.memory.needs[-1], self.question.hardware.host_room),
             costs=tuple(self._costs(point)),
             risk=self._risk(point),
             speedup=self.before.price.request_s / found.price.request_s if self.before else None,
@@ -99,7 +99,7 @@ class Shown:
     def _devices(self, found: FoundSettings) -> tuple[MemoryShown, ...]:
         pairs = zip(found.memory.needs[:-1], self.question.hardware.rooms, strict=True)
         margin = self.question.margin_bytes
-        return tuple(shown_memory(r.name, n, r, r.context_bytes if n.total else 0, 0, margin) for n, r in pairs)
+        return tuple(shown_memory(n, r, r.context_bytes if n.total else 0, 0, margin) for n, r in pairs)
 
     def _costs(self, point: Point) -> list[str]:
         costs: list[str] = []

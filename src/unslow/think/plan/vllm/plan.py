@@ -52,7 +52,7 @@ def shown_option(question: VllmPlanQuestion, point: Point, before: Point | None 
             together_tokens_per_s=served.decode.mid * served.at_once if question.goal.users > 1 else None,
         ),
         quality=hf_quality(of.quant, of.types, choice.kv, question.parameters, question.architecture),
-        devices=tuple(shown_held(card, room.name, room) for room, card in zip(rooms, held, strict=True)),
+        devices=tuple(shown_held(card, room) for room, card in zip(rooms, held, strict=True)),
         costs=option_costs(question, point, before),
         risk="; ".join(found),
         speedup=before.served.request_s.mid / served.request_s.mid if before else None,
