@@ -5,7 +5,6 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from unslow.catalog.devices import find_device
 from unslow.catalog.models import find_model
 from unslow.catalog.quants import split_quant
 from unslow.catalog.weight_parts import Role, find_scheme, packed_storage, parts_of_shape, plain_storage
@@ -21,6 +20,7 @@ from unslow.facts.values import Known, Unknown
 from unslow.look.models.stores import described, find_everywhere
 from unslow.look.system import System
 from unslow.think.case.bandwidth import copies_of, has_fast_links
+from unslow.think.case.gpus import device_of
 from unslow.think.case.vram import gpus_of, gpus_used, is_own
 from unslow.think.hardware import Hardware, Room, host_room_of, room_of_gpu
 from unslow.think.physics.chip import BYTES, HALF, link_bytes_per_s
@@ -65,10 +65,10 @@ def cards_of_case(case: Case) -> Hardware | Unknown:
     other = _OF_ANOTHER.format(word=name.lower())
     if case.runtime.device_used.value_or("") == "cpu":
         return Unknown(f"{name} computes on the CPU here, and a plan for it is one for GPUs", other)
-    kinds = {find_device(gpu.name.value_or(""), int(gpu.vram_total_bytes.value_or(0))) for gpu in gpus}
+    kinds = {device_of(gpu) for gpu in gpus}
     if len(kinds) > 1:
         gpus = gpus_used(case)
-        kinds = {find_device(gpu.name.value_or(""), int(gpu.vram_total_bytes.value_or(0))) for gpu in gpus}
+        kinds = {device_of(gpu) for gpu in gpus}
     device = next(iter(kinds)) if len(kinds) == 1 else None
     rooms = [room for gpu in gpus if (room := _room(case, gpu))]
     if device is None or not device.memory_bytes_per_s or len(rooms) != len(gpus):

@@ -20,20 +20,13 @@ from unslow.think.physics.chip import SpeedSetting
 from unslow.think.physics.decode import EAGER, launch_s, overlapped
 from unslow.think.physics.placement import largest_fitting
 from unslow.think.physics.terms import Interval, Term, least_seconds, total_of_terms
+from unslow.think.plan.options import changes_of, shown_settings, shown_speed
 from unslow.think.plan.pareto_front import Planned, Worth, pareto_front, ranked, thinned
 from unslow.think.plan.quality import Cost, hf_cost, hf_quality, is_as_good, weight_bits
-from unslow.think.plan.report import ChangeShown, GoalShown, OptionShown, RejectedShown, SearchedShown, SpeedShown
+from unslow.think.plan.report import GoalShown, OptionShown, RejectedShown, SearchedShown
 from unslow.think.speed.chips import gpu_chip
 from unslow.think.speed.load import Totals, hf_load, totals
-from unslow.think.speed.question import (
-    USUAL_LINK,
-    SpeedQuestion,
-    prompt_terms,
-    shown_rate,
-    step_terms,
-    trust_in,
-    widened,
-)
+from unslow.think.speed.question import USUAL_LINK, SpeedQuestion, prompt_terms, step_terms, trust_in, widened
 from unslow.think.speed.rows import PREFILL, gpu_group
 
 RECENT = (5, 17)  # the version whose memory was measured: what is planned for where nothing runs yet
@@ -155,11 +148,8 @@ def longest_fitting(question: TransformersPlanQuestion, choice: Choice) -> int:
     return largest_fitting(1, question.trained, lambda tokens: laid_out(question, choice, tokens).left_bytes) or 0
 
 
-def shown_devices(
-    question: TransformersPlanQuestion, choice: Choice, tokens: int
-) -> tuple[tuple[MemoryShown, ...], MemoryShown]:
+def shown_devices(question: TransformersPlanQuestion, laid: Laid) -> tuple[tuple[MemoryShown, ...], MemoryShown]:
     """The cards and the host as the report shows them."""
-    laid = laid_out(question, choice, tokens)
     rooms = question.hardware.rooms[: len(laid.devices)]
     devices = tuple(shown_held(held, room) for room, held in zip(rooms, laid.devices, strict=True))
     return devices, shown_held(laid.host, question.hardware.host_room)
@@ -329,11 +319,10 @@ _WHY = {
 
 def shown_option(question: TransformersPlanQuestion, point: Point, before: Point | None = None) -> OptionShown:
     """The option; `before` is what runs now."""
-    choice, goal = point.choice, question.goal
-    was = dict(settings_of(question.now))
-    set_ = settings_of(choice)
-    devices, host = shown_devices(question, choice, min(goal.context, question.trained))
+    choice, users = point.choice, question.goal.users
+    devices, host = shown_devices(question, point.laid)
     risk = "a model with code of its own may not compile" if choice.compiled else ""
+    settings = shown_settings(settings_of(choice), dict(settings_of(question.now)))
     if choice.cache == "quantized":
         risk = "needs the package hqq or optimum-quanto; answers change with 4 bits for keys and values"
     return OptionShown(
@@ -341,18 +330,9 @@ def shown_option(question: TransformersPlanQuestion, point: Point, before: Point
         f"{'' if choice.device_map == 'auto' else ', one card'}",
         quant=question.quant,
         context=point.context,
-        changes=tuple(
-            ChangeShown(knob=knob, value=value, was=was[knob], why=_WHY[knob])
-            for knob, value in set_
-            if value != was[knob]
-        ),
-        settings=tuple(ChangeShown(knob=knob, value=value, was=was[knob]) for knob, value in set_),
-        speed=SpeedShown(
-            decode_tokens_per_s=shown_rate(point.paced.decode),
-            prefill_tokens_per_s=shown_rate(point.paced.prefill),
-            request_s=shown_rate(point.paced.request_s),
-            together_tokens_per_s=point.paced.decode.mid * question.goal.users if question.goal.users > 1 else None,
-        ),
+        changes=changes_of(settings, _WHY.__getitem__),
+        settings=settings,
+        speed=shown_speed(*point.paced, point.paced.decode.mid * users if users > 1 else None),
         quality=hf_quality(question.quant, question.types, choice.cache, question.parameters, question.architecture),
         devices=devices,
         host=host,

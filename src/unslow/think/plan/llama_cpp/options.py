@@ -10,14 +10,15 @@ from unslow.facts.values import MIB
 from unslow.think.fit.answers import shown_memory
 from unslow.think.fit.report import MemoryShown
 from unslow.think.memory.llama_cpp.settings import Settings
+from unslow.think.physics.terms import Interval
 from unslow.think.plan.llama_cpp.placing import Placing, patterns
 from unslow.think.plan.llama_cpp.points import DEFAULT_CACHE, DEFAULT_MICRO_BATCH, Point
 from unslow.think.plan.llama_cpp.price import FoundSettings
 from unslow.think.plan.llama_cpp.question import LlamaPlanQuestion, Variant
 from unslow.think.plan.llama_cpp.search import USUAL_BATCH
+from unslow.think.plan.options import shown_speed
 from unslow.think.plan.quality import shown_quality
 from unslow.think.plan.report import ChangeShown, OptionShown, SpeedShown
-from unslow.think.speed.report import RateShown
 from unslow.think.speed.rows import CPU, DENSE, MOE, PARTIAL, PREFILL, SEVERAL
 
 _LITTLE_ROOM = 512 * MIB  # a desktop and a browser take about so much of a GPU now and then
@@ -196,20 +197,17 @@ def speed_of(question: LlamaPlanQuestion, found: FoundSettings) -> SpeedShown:
     decode = spread_of(spread_group(found.placing, found.split, sparse=question.given.pieces.is_sparse), backend)
     prefill = spread_of(PREFILL, backend)
     price, work = found.price, question.goal.work
+    rate, read = price.decode_tokens_per_s, price.prefill_tokens_per_s
     slow, fast = (
         work.prompt * price.prompt_token_s / reading + work.answer * price.step_s / writing
         for reading, writing in ((prefill.low, decode.low), (prefill.high, decode.high))
     )
-    return SpeedShown(
-        decode_tokens_per_s=_rate(price.decode_tokens_per_s, decode.low, decode.high),
-        prefill_tokens_per_s=_rate(price.prefill_tokens_per_s, prefill.low, prefill.high),
-        request_s=RateShown(low=fast, mid=price.request_s, high=slow),
-        together_tokens_per_s=price.decode_tokens_per_s * work.users if work.users > 1 else None,
+    return shown_speed(
+        Interval(rate * decode.low, rate, rate * decode.high),
+        Interval(read * prefill.low, read, read * prefill.high),
+        Interval(fast, price.request_s, slow),
+        rate * work.users if work.users > 1 else None,
     )
-
-
-def _rate(mid: float, low: float, high: float) -> RateShown:
-    return RateShown(low=mid * low, mid=mid, high=mid * high)
 
 
 def spread_group(placing: Placing, split: tuple[int, ...], *, sparse: bool) -> str:
