@@ -288,5 +288,6 @@ def test_plan_for_transformers(model: str, devices: list[str], flags: dict[str, 
             cache=told.get("cache_implementation", "dynamic"),
             device_map=told["device_map"],  # without one, all of it is on the CPU
         )
-        devices_seen, _ = shown_devices(question, choice, min(question.goal.context, question.trained))
+        laid = transformers.laid_out(question, choice, min(question.goal.context, question.trained))
+        devices_seen, _ = shown_devices(question, laid)
         assert promised(devices_seen) == promised(option.devices), option.commands

@@ -3,8 +3,8 @@ from hypothesis import strategies as st
 
 from unslow.page.what_if.gguf import host_bar
 from unslow.page.what_if.memory_view import UNNAMED, AskedBytes, Stranger, bar_of, named_strangers
-from unslow.think.fit.answers import Parts
 from unslow.think.hardware import Room
+from unslow.think.memory.llama_cpp.need import Need
 from unslow.think.view import MemoryBar
 
 SIZES = st.integers(0, 2**40)
@@ -19,7 +19,7 @@ def held(bar: MemoryBar, kind: str) -> int:
 def test_parts_are_the_capacity_and_what_lacks_lies_beyond(
     sizes: tuple[int, int, int], capacity: int, gone: tuple[int, int], more: tuple[int, int, int], others: list[int]
 ) -> None:
-    parts = Parts(*sizes)
+    parts = Need(*sizes)
     room = Room("card", capacity, *gone)
     asked = AskedBytes(parts, *more[:2], min(more[2], sum(parts)))
     bar = bar_of(room, asked, [Stranger(f"program {n}", size) for n, size in enumerate(others)])
@@ -33,7 +33,7 @@ def test_parts_are_the_capacity_and_what_lacks_lies_beyond(
 
 
 def test_a_part_that_has_no_room_whole_says_what_it_wants() -> None:
-    bar = bar_of(Room("card", 100, 10, 5), AskedBytes(Parts(80, 20, 4), 5, 1))
+    bar = bar_of(Room("card", 100, 10, 5), AskedBytes(Need(80, 20, 4), 5, 1))
     assert [(part.kind, part.bytes, part.wanted_bytes) for part in bar.parts] == [
         ("weights", 79, 80), ("kv", 0, 20), ("compute", 0, 4), ("stranger", 10, None), ("reserve", 10, None),
         ("reserve", 1, None), ("lacking", 25, None),
@@ -42,13 +42,13 @@ def test_a_part_that_has_no_room_whole_says_what_it_wants() -> None:
 
 
 def test_a_memory_that_both_share_gives_the_host_what_the_gpu_may_not_have() -> None:
-    bar = bar_of(Room("mac", 100, 10, 30, unified=True), AskedBytes(Parts(50, 10, 5), 0, 0, beside_bytes=20))
+    bar = bar_of(Room("mac", 100, 10, 30, unified=True), AskedBytes(Need(50, 10, 5), 0, 0, beside_bytes=20))
     assert held(bar, "reserve") == 10
     assert held(bar, "free") == 100 - 10 - 10 - 65
 
 
 def test_a_memory_of_unknown_size_shows_what_is_asked_of_it() -> None:
-    bar = host_bar(None, Parts(5, 0, 1))
+    bar = host_bar(None, Need(5, 0, 1))
     assert (bar.capacity_bytes, bar.fits, [part.kind for part in bar.parts]) == (None, None, ["weights", "compute"])
 
 

@@ -1,8 +1,9 @@
 from unslow.facts.values import GIB
 from unslow.page.what_if.memory_view import LayerCount, overfull, verdict_with, what_if_summary
-from unslow.think.fit.answers import Parts, shown_memory
+from unslow.think.fit.answers import shown_memory
 from unslow.think.fit.report import MemoryShown
 from unslow.think.hardware import Room
+from unslow.think.memory.llama_cpp.need import Need
 from unslow.think.report import Range
 from unslow.think.setup import SAME_MEMORY
 
@@ -12,7 +13,7 @@ WHOLE, SOME = LayerCount(33, 33), LayerCount(20, 33)
 
 def memory(name: str, asked: float, capacity: float | None) -> MemoryShown:
     room = Room(name, int(capacity * GIB)) if capacity is not None else None
-    return shown_memory(name, Parts(int(asked * GIB), 0, 0), room)
+    return shown_memory(Need(int(asked * GIB), 0, 0), room)
 
 
 CARD, HOST = memory("RTX 4090", 21.3, 23.1), memory("host", 0.5, None)

@@ -37,10 +37,10 @@ SPARSE = Pieces(planning.blueprint("qwen3-30b-a3b"))
 def plan_of(machine: Hardware, goal: Goal) -> PlanReport:
     given = Variant("Q4_K_M", PIECES, PARAMETERS, given=True, at_hand=True)
     with one_judgement():
-        found, current = plan_llama_cpp(LlamaPlanQuestion((given,), machine, goal, MARGIN_BYTES, 8), (), 8)
+        found = plan_llama_cpp(LlamaPlanQuestion((given,), machine, goal, MARGIN_BYTES, 8), (), 8)
     return PlanReport(
         unslow_version="0", model=MODEL, runtime="llama.cpp", machine="", goal=goal.shown(), verdict="better",
-        current=current, recommended=found.recommended, options=found.options,
+        current=found.current, recommended=found.recommended, options=found.options,
     )  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property, partial
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -254,7 +254,7 @@ class _Gguf:
     def __init__(self, request: FitRequest, found: FoundModel, setup: Setup) -> None:
         self._request, self._found, self._setup = request, found, setup
         self._everything = found.blueprint.count("block_count") + 1
-        self._made: dict[str, Blueprint] = {}
+        self._as_quant = cache(partial(as_quant, found.blueprint))
         self._tight = False
 
     def report(self, notes: tuple[str, ...]) -> FitReport:
@@ -273,8 +273,7 @@ class _Gguf:
         self._tight = verdict == "tight"
         lines = self._lines(runs_so) if runs_so else self._changed_lines(changed) if changed else {}
         needed = sum(d.total_bytes for d in (*devices, host))
-        room = sum(r.usable_bytes for r in self._setup.hardware.rooms) if self._setup.hardware.rooms else None
-        rule = rule_of_thumb(self._found.parameters, self._found.quant, room, needed)
+        room = sum(r.usable_bytes for r in setup.hardware.rooms) if devices else None
         return FitReport(
             unslow_version=__version__,
             model=_model_shown(found),
@@ -293,7 +292,7 @@ class _Gguf:
             least_cpu_moe=placed.experts_on_cpu or None if placed and FITS[verdict] is False else None,
             **lines,
             ways=tuple(self._ways(placed, changed, smaller)) if FITS[verdict] is False else (),
-            rule_of_thumb=rule,
+            rule_of_thumb=rule_of_thumb(found.parameters, found.quant, room, needed),
             notes=notes,
         )
 
@@ -416,11 +415,6 @@ class _Gguf:
     def _caches(self) -> list[Settings]:
         """The settings as asked and, where that loses nothing, with a q8_0 cache."""
         return [self._setup.settings, *([self._packed_cache] if self._packed_cache else [])]
-
-    def _as_quant(self, name: str) -> Blueprint:
-        if name not in self._made:
-            self._made[name] = as_quant(self._found.blueprint, name)
-        return self._made[name]
 
     @cached_property
     def _packed_cache(self) -> Settings | None:

@@ -9,7 +9,7 @@ import msgspec
 from unslow import __version__
 from unslow.catalog.quants import split_quant
 from unslow.commands._hardware import HardwareRequest, find_hardware
-from unslow.commands.fit.gguf import DEFAULT_CONTEXT, default_context
+from unslow.commands.fit.gguf import default_context, trained_context
 from unslow.commands.models.find import CATALOGUE, OLLAMA, FoundModel, as_quant, find_gguf_model
 from unslow.commands.plan import PlanRequest
 from unslow.commands.predict import PredictRequest
@@ -30,6 +30,7 @@ from unslow.think.plan.llama_cpp.question import OLLAMA as OLLAMA_ABILITIES
 from unslow.think.plan.llama_cpp.runnable import MARGIN_BYTES
 from unslow.think.plan.pareto_front import Planned
 from unslow.think.plan.report import OptionShown, PlanReport, Verdict
+from unslow.think.plan.running import WORTH_A_CHANGE
 
 
 def planned_hardware(system: System, request: PlanRequest, plan: Blueprint) -> Hardware | Unknown:
@@ -89,15 +90,8 @@ def context_notes(goal: Goal, plan: Blueprint) -> tuple[str, ...]:
     return (f"{said}, and a recent llama-server, as Ollama does, ends a conversation there",)
 
 
-DRAFTING = ("llama.cpp", "lm_studio")  # Runtimes that take a draft model, and whose gain by one is planned
 GUESSED = 3  # Tokens that llama-server lets a draft guess at a time where nobody says (`--spec-draft-n-max`)
 _FAMILY = "name a small model of the same family, such as llama-3.2-1b for llama-3.3-70b"
-
-
-def check_drafting(request: PlanRequest) -> None:
-    """UserError where a draft is named for a runtime that has no use for it."""
-    if request.draft and request.runtime not in DRAFTING:
-        raise UserError(f"a draft model is not planned for {request.runtime}", "leave out --draft")
 
 
 def find_draft(system: System, request: PlanRequest, model: Blueprint, *, here: bool = True) -> Draft | None:
@@ -131,8 +125,7 @@ def variants_of(
 
     `fits_whole` says whether all of a file fits onto the GPUs.
     """
-    given = Variant(found.quant, Pieces(found.blueprint), found.parameters, _file(found), given=True, at_hand=True)
-    known = {given.quant: given}
+    known = {found.quant: _variant(found, at_hand=True)._replace(given=True)}
     for other in _siblings(system, found):
         known.setdefault(other.quant, _variant(other, at_hand=True))
     for quant in OTHER_QUANTS:
@@ -153,11 +146,8 @@ def _made(found: FoundModel, quant: str) -> FoundModel:
 
 
 def _variant(found: FoundModel, *, at_hand: bool) -> Variant:
-    return Variant(found.quant, Pieces(found.blueprint), found.parameters, _file(found), at_hand=at_hand)
-
-
-def _file(found: FoundModel) -> str:
-    return "" if found.source == CATALOGUE else found.source
+    file = "" if found.source == CATALOGUE else found.source
+    return Variant(found.quant, Pieces(found.blueprint), found.parameters, file, at_hand=at_hand)
 
 
 def _siblings(system: System | None, found: FoundModel) -> Iterator[FoundModel]:
@@ -202,7 +192,6 @@ _LACKING: dict[Knob, Abilities] = {
 }
 """What is left to choose from where the version at hand has no word for a setting."""
 RUNTIME_NAMES = {"ollama": "Ollama", "lm_studio": "LM Studio"}
-_WORTH_A_CHANGE = 1.05  # Less of a gain is within what a prediction is off
 
 
 def abilities_of(runtime: str, lacking: Collection[Knob] = ()) -> Abilities:
@@ -245,23 +234,23 @@ def plan_for_model(
     hardware = planned_hardware(system, request, found.blueprint)
     goal = goal_of(request, found, () if isinstance(hardware, Unknown) else hardware.rooms)
     if isinstance(hardware, Unknown):
-        return request, unknown_gguf_report(request, found, goal, hardware), found
+        machine = ", ".join(request.devices)
+        return request, unknown_report(request, found.name, machine, goal, hardware, found.notes), found
     question = question_of(system, request, found, goal, hardware, abilities_of(request.runtime, lacking))
     itself = request.threads or threads_by_itself(hardware.machine) or question.threads
-    planned, current = plan_with_or_without_gpus(question, (), itself)
+    planned = plan_with_or_without_gpus(question, (), itself)
     told = f"what {question.runtime} does by itself finds no room here, so there is nothing to compare with"
-    alone = (told,) if current is None and planned.recommended is not None else ()
+    alone = (told,) if planned.current is None and planned.recommended is not None else ()
     taken = (*host_notes(hardware, request), *context_notes(goal, found.blueprint), *alone)
     notes = (*found.notes, *hardware.notes, *taken, *planned.notes)
     names = [device.name for device in hardware.devices]
-    report = gguf_report(request, found, goal, planned, machine_words(names, hardware.host_room))
-    report = msgspec.structs.replace(report, current=current, notes=notes, stands_for=found.stands_for)
-    return request, report, found
+    report = gguf_report(request, found, goal, planned, machine_words(names, hardware.host_room), notes)
+    return request, msgspec.structs.replace(report, stands_for=found.stands_for), found
 
 
 def goal_of(request: PlanRequest, found: FoundModel, rooms: Sequence[Room]) -> Goal:
     """What was asked for, with what is usual where nothing was said; UserError where it can't be."""
-    trained = found.blueprint.count("context_length", DEFAULT_CONTEXT) or DEFAULT_CONTEXT
+    trained = trained_context(found.blueprint)
     context = request.context or default_context(request.runtime, trained, rooms, found.settings)
     return goal_within(request, context, request.users)._replace(alone=request.this_work_only)
 
@@ -302,38 +291,38 @@ def question_of(
     )
 
 
-def gguf_report(request: PlanRequest, found: FoundModel, goal: Goal, planned: Planned, machine: str) -> PlanReport:
-    """The answer but for what is now, and for notes."""
+def gguf_report(
+    request: PlanRequest, found: FoundModel, goal: Goal, planned: Planned, machine: str, notes: tuple[str, ...]
+) -> PlanReport:
+    """The whole answer."""
+    verdict: Verdict = "better"
+    best = None if planned.recommended is None else planned.options[planned.recommended]
+    if best is None:
+        verdict = "impossible"
+    elif not best.changes or (goal.aim == "speed" and best.speedup is not None and best.speedup < WORTH_A_CHANGE):
+        verdict = "already_best"
+    if request.runtime != "llama.cpp":
+        planned = planned._replace(options=tuple(map(_without_fit, planned.options)))
+    return plan_report(request, found.name, machine, goal, planned, verdict, notes)
+
+
+def plan_report(
+    request: PlanRequest, model: str, machine: str, goal: Goal, planned: Planned, verdict: Verdict,
+    notes: tuple[str, ...],
+) -> PlanReport:  # fmt: skip
+    """What any planner found, as the report has it."""
     return PlanReport(
-        unslow_version=__version__,
-        model=found.name,
-        runtime=request.runtime,
-        machine=machine,
-        goal=goal.shown(),
-        verdict=_verdict(planned, goal),
-        reason=planned.reason,
-        hint=planned.hint,
-        recommended=planned.recommended,
-        options=planned.options if request.runtime == "llama.cpp" else tuple(map(_without_fit, planned.options)),
-        rejected=planned.rejected,
-        searched=planned.searched,
-    )
+        unslow_version=__version__, model=model, runtime=request.runtime, machine=machine, goal=goal.shown(),
+        verdict=verdict, reason=planned.reason, hint=planned.hint, current=planned.current,
+        recommended=planned.recommended, options=planned.options, rejected=planned.rejected,
+        searched=planned.searched, notes=notes,
+    )  # fmt: skip
 
 
 def _without_fit(option: OptionShown) -> OptionShown:
     """What is built on llama.cpp has no switch for its fit: the number of layers turns it off."""
-    kept = (tuple(c for c in changes if c.knob != Knob.FIT) for changes in (option.changes, option.settings))
-    return msgspec.structs.replace(option, **dict(zip(("changes", "settings"), kept, strict=True)))
-
-
-def _verdict(planned: Planned, goal: Goal) -> Verdict:
-    if planned.recommended is None:
-        return "impossible"
-    best = planned.options[planned.recommended]
-    if not best.changes:
-        return "already_best"
-    slow = best.speedup is not None and best.speedup < _WORTH_A_CHANGE
-    return "already_best" if slow and goal.aim == "speed" else "better"
+    changes, settings = (tuple(c for c in every if c.knob != Knob.FIT) for every in (option.changes, option.settings))
+    return msgspec.structs.replace(option, changes=changes, settings=settings)
 
 
 def machine_words(names: Sequence[str], host: Room | None) -> str:
@@ -346,9 +335,11 @@ def machine_words(names: Sequence[str], host: Room | None) -> str:
     return f"{devices} and {size} of the host"
 
 
-def unknown_gguf_report(request: PlanRequest, found: FoundModel, goal: Goal, why: Unknown) -> PlanReport:
+def unknown_report(
+    request: PlanRequest, model: str, machine: str, goal: Goal, why: Unknown, notes: tuple[str, ...] = ()
+) -> PlanReport:
     """Where nothing can be planned: why."""
     return PlanReport(
-        unslow_version=__version__, model=found.name, runtime=request.runtime, machine=", ".join(request.devices),
-        goal=goal.shown(), verdict="cannot_tell", reason=why.why, hint=why.how_to_get, notes=found.notes,
+        unslow_version=__version__, model=model, runtime=request.runtime, machine=machine, goal=goal.shown(),
+        verdict="cannot_tell", reason=why.why, hint=why.how_to_get, notes=notes,
     )  # fmt: skip

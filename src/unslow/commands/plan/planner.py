@@ -11,7 +11,7 @@ from unslow.commands._output import Progress, Silent
 from unslow.commands.models.find import CATALOGUE, FoundModel
 from unslow.commands.models.stored import exists, expanded
 from unslow.commands.plan import PlanRequest
-from unslow.commands.plan.gguf import check_drafting, decides, plan_for_model
+from unslow.commands.plan.gguf import decides, plan_for_model
 from unslow.commands.plan.running import plan_running, seen_model, untold
 from unslow.commands.plan.subjects import UnreadModelError, find_subject, is_target
 from unslow.facts.commands import Commands
@@ -119,7 +119,9 @@ def left_out(report: PlanReport, speller: Speller) -> Sequence[Knob]:
 _RUNTIMES = {"llama.cpp": "llama.cpp", "Ollama": "ollama", "LM Studio": "lm_studio", "vLLM": "vllm",
              "Transformers": "transformers"}  # fmt: skip
 """As the facts call them, and as a request does."""
+_NO_PLANNER = "`unslow` says what makes it slow; `unslow plan MODEL` plans for llama.cpp, Ollama or vLLM"
 _ON_LLAMA_CPP = ("llama.cpp", "ollama", "lm_studio")
+_DRAFTING = ("llama.cpp", "lm_studio")  # Those that take a draft model, and whose gain by one is planned
 _MOST_TRIES = 3  # Of searches, each without what the version at hand turned out to lack
 
 
@@ -151,7 +153,8 @@ def planned(system: System, request: PlanRequest, progress: Progress | None = No
 
 def _check_flags(request: PlanRequest) -> None:
     """UserError for what has no meaning with the runtime: nothing that is asked is left out in silence."""
-    check_drafting(request)
+    if request.draft and request.runtime not in _DRAFTING:
+        raise UserError(f"a draft model is not planned for {request.runtime}", "leave out --draft")
     given = {"--threads": request.threads, "--ram-bandwidth": request.ram_bandwidth}
     flag = next((name for name, value in given.items() if value is not None), None)
     if flag and request.runtime not in _ON_LLAMA_CPP:
@@ -160,13 +163,9 @@ def _check_flags(request: PlanRequest) -> None:
 
 def _other_planner(runtime: str) -> Callable[[System, PlanRequest, Case | None], PlanReport]:
     """Of a runtime that is not llama.cpp: loaded when it is needed, for most plans need neither."""
-    if runtime == "vllm":
-        from unslow.commands.plan.safetensors import plan_vllm
+    from unslow.commands.plan.safetensors import plan_transformers, plan_vllm
 
-        return plan_vllm
-    from unslow.commands.plan.safetensors import plan_transformers
-
-    return plan_transformers
+    return plan_vllm if runtime == "vllm" else plan_transformers
 
 
 def _with_what_is_at_hand(plan: Callable[[set[Knob]], tuple[PlanReport, Speller]]) -> PlanReport:
@@ -237,7 +236,9 @@ def _planned_for(system: System, request: PlanRequest, case: Case, *, live: bool
         except UnreadModelError as error:
             return untold(request, case, Unknown(error.message, error.hint))
     if request.runtime not in _ON_LLAMA_CPP:
-        return untold(request, case, _no_planner(request.runtime))
+        name = request.runtime
+        why = f"settings of {name} are not planned" if name != "unknown" else "which runtime it is can't be told"
+        return untold(request, case, Unknown(why, _NO_PLANNER))
     return _with_what_is_at_hand(lambda lacking: (plan_running(system, request, case, lacking, live=live), speller))
 
 
@@ -248,8 +249,3 @@ def _counted(here: System | None, case: Case) -> Runtime:
         return case.runtime
     layers = reported(found.blueprint.count("block_count") + 1, "the model's file")
     return msgspec.structs.replace(case.runtime, layers=layers)
-
-
-def _no_planner(runtime: str) -> Unknown:
-    why = f"settings of {runtime} are not planned" if runtime != "unknown" else "which runtime it is can't be told"
-    return Unknown(why, "`unslow` says what makes it slow; `unslow plan MODEL` plans for llama.cpp, Ollama or vLLM")

@@ -4,7 +4,6 @@ from collections.abc import Collection
 
 import msgspec
 
-from unslow import __version__
 from unslow.catalog.models import WellKnown, find_model, well_known
 from unslow.commands.models.find import FoundModel, find_gguf_model
 from unslow.commands.models.well_known import mix_named
@@ -16,7 +15,7 @@ from unslow.commands.plan.gguf import (
     goal_of,
     machine_words,
     question_of,
-    unknown_gguf_report,
+    unknown_report,
 )
 from unslow.facts.errors import UserError
 from unslow.facts.knob import Knob
@@ -138,7 +137,7 @@ def plan_running(
     hardware = _hardware(case)
     goal = goal_of(request, found, () if isinstance(hardware, Unknown) else hardware.rooms)
     if isinstance(hardware, Unknown):
-        return unknown_gguf_report(request, found, goal, hardware)
+        return unknown_report(request, found.name, ", ".join(request.devices), goal, hardware, found.notes)
     abilities = abilities_of(request.runtime, lacking)._replace(fuses=fuses_of(case), rotates=rotates_of(case))
     question = question_of(system, request, found, goal, hardware, abilities, live=live)
     slots = 0 if "users" in request.given else shared_slots_of(case)
@@ -159,16 +158,16 @@ def _answer(
     now = now_of(seen, given, users_asked="users" in request.given)
     runs = case.runtime.state.value_or("loaded") != "failed"
     question = question._replace(current=current_of(seen) if runs else None)
-    planned, current = plan_with_or_without_gpus(question, now, by_itself, hindered_by_threads(seen))
+    planned = plan_with_or_without_gpus(question, now, by_itself, hindered_by_threads(seen))
     names = [room.name for room in hardware.rooms] or [case.machine.cpu.model.value_or("its processors")]
-    report = gguf_report(request, found, goal, planned, machine_words(names, hardware.host_room))
-    if current is not None and runs:  # as it was measured; nothing of it is to be changed
+    current = planned.current if runs else None
+    if current is not None:  # as it was measured; nothing of it is to be changed
         speed = case.run.decode_tokens_per_s.value_or(case.runtime.decode_tokens_per_s.value_or(0.0))
         current = msgspec.structs.replace(current, changes=(), measured_tokens_per_s=float(speed) or None)
-    current = current if runs else None
     said = (*said, *context_notes(goal, found.blueprint))
     notes = (*found.notes, *said, *_notes(case, hardware, current), *planned.notes)
-    report = msgspec.structs.replace(report, current=current, notes=notes)
+    machine = machine_words(names, hardware.host_room)
+    report = gguf_report(request, found, goal, planned._replace(current=current), machine, notes)
     if current and overflows(case, current):
         return by_measurement(report, current)
     best = report.options[report.recommended] if report.recommended is not None else None
@@ -261,8 +260,5 @@ def untold(request: PlanRequest, case: Case, why: Unknown) -> PlanReport:
     """Where nothing can be planned for what runs: why."""
     context = context_of(case) or request.context or 0
     goal = Goal(context, Work(request.prompt or Work().prompt), request.aim)
-    return PlanReport(
-        unslow_version=__version__, model=case.model.name.value_or("a model"), runtime=request.runtime,
-        machine=", ".join(gpu.name.value_or("a GPU") for gpu in gpus_of(case)) or case.machine.cpu.model.value_or("?"),
-        goal=goal.shown(), verdict="cannot_tell", reason=why.why, hint=why.how_to_get,
-    )  # fmt: skip
+    machine = ", ".join(gpu.name.value_or("a GPU") for gpu in gpus_of(case)) or case.machine.cpu.model.value_or("?")
+    return unknown_report(request, case.model.name.value_or("a model"), machine, goal, why)

@@ -5,15 +5,13 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from unslow import __version__
-from unslow.catalog.devices import find_device
 from unslow.catalog.models import find_model
 from unslow.catalog.quants import split_quant
 from unslow.catalog.weight_parts import Role, find_scheme, packed_storage, parts_of_shape, plain_storage
 from unslow.commands._hardware import HardwareRequest, find_hardware
 from unslow.commands.models.find import FoundShape, find_shape
 from unslow.commands.plan import PlanRequest
-from unslow.commands.plan.gguf import goal_within, margin_of
+from unslow.commands.plan.gguf import goal_within, margin_of, plan_report, unknown_report
 from unslow.commands.plan.subjects import UnreadModelError
 from unslow.facts.errors import UserError
 from unslow.facts.machine import Gpu
@@ -22,13 +20,14 @@ from unslow.facts.values import Known, Unknown
 from unslow.look.models.stores import described, find_everywhere
 from unslow.look.system import System
 from unslow.think.case.bandwidth import copies_of, has_fast_links
+from unslow.think.case.gpus import device_of
 from unslow.think.case.vram import gpus_of, gpus_used, is_own
 from unslow.think.hardware import Hardware, Room, host_room_of, room_of_gpu
 from unslow.think.physics.chip import BYTES, HALF, link_bytes_per_s
 from unslow.think.plan.goal import Goal
 from unslow.think.plan.pareto_front import Planned
 from unslow.think.plan.report import PlanReport, Verdict
-from unslow.think.plan.running import shape_of_facts
+from unslow.think.plan.running import WORTH_A_CHANGE, shape_of_facts
 from unslow.think.plan.transformers import ALL_ON_ONE, SPREAD_OUT, TransformersPlanQuestion, transformers_options
 from unslow.think.plan.transformers import BYTES as TRANSFORMERS_BYTES
 from unslow.think.plan.transformers import RECENT as TRANSFORMERS_RECENT
@@ -66,10 +65,10 @@ def cards_of_case(case: Case) -> Hardware | Unknown:
     other = _OF_ANOTHER.format(word=name.lower())
     if case.runtime.device_used.value_or("") == "cpu":
         return Unknown(f"{name} computes on the CPU here, and a plan for it is one for GPUs", other)
-    kinds = {find_device(gpu.name.value_or(""), int(gpu.vram_total_bytes.value_or(0))) for gpu in gpus}
+    kinds = {device_of(gpu) for gpu in gpus}
     if len(kinds) > 1:
         gpus = gpus_used(case)
-        kinds = {find_device(gpu.name.value_or(""), int(gpu.vram_total_bytes.value_or(0))) for gpu in gpus}
+        kinds = {device_of(gpu) for gpu in gpus}
     device = next(iter(kinds)) if len(kinds) == 1 else None
     rooms = [room for gpu in gpus if (room := _room(case, gpu))]
     if device is None or not device.memory_bytes_per_s or len(rooms) != len(gpus):
@@ -117,7 +116,6 @@ def _own(case: Case, gpu: Gpu, total: int) -> int:
 
 USUAL_CONTEXT = 8192
 MOST_USERS = 256
-WORTH_A_CHANGE = 1.05  # Less of a gain is within what a prediction is off
 _VERSION = re.compile(r"v?(\d{1,4})\.(\d{1,4})")
 
 
@@ -205,22 +203,9 @@ def version_of(case: Case | None, default: tuple[int, int]) -> tuple[int, int]:
 
 def hf_report(request: PlanRequest, asked: AskedPlan, cards: Hardware, planned: Planned) -> PlanReport:
     """The whole answer."""
-    return PlanReport(
-        unslow_version=__version__,
-        model=asked.found.name,
-        runtime=request.runtime,
-        machine=f"{len(cards.rooms)}x {cards.device.name}" if len(cards.rooms) > 1 else cards.device.name,
-        goal=asked.goal.shown(),
-        verdict=_verdict(planned, asked),
-        reason=planned.reason,
-        hint=planned.hint,
-        current=planned.current,
-        recommended=planned.recommended,
-        options=planned.options,
-        rejected=planned.rejected,
-        searched=planned.searched,
-        notes=tuple(dict.fromkeys((*asked.notes, *asked.found.notes, *cards.notes, *planned.notes))),
-    )
+    machine = f"{len(cards.rooms)}x {cards.device.name}" if len(cards.rooms) > 1 else cards.device.name
+    notes = tuple(dict.fromkeys((*asked.notes, *asked.found.notes, *cards.notes, *planned.notes)))
+    return plan_report(request, asked.found.name, machine, asked.goal, planned, _verdict(planned, asked), notes)
 
 
 def _verdict(planned: Planned, asked: AskedPlan) -> Verdict:
@@ -236,14 +221,9 @@ def _verdict(planned: Planned, asked: AskedPlan) -> Verdict:
     return "already_best" if slow and not lacks_room else "better"
 
 
-def unknown_hf_report(request: PlanRequest, model: str, goal: Goal, why: Unknown) -> PlanReport:
-    """Where nothing can be planned."""
-    devices = ", ".join(request.devices)
-    return PlanReport(
-        unslow_version=__version__, model=model, runtime=request.runtime,
-        machine="no known GPU" if devices == "auto" else devices,
-        goal=goal.shown(), verdict="cannot_tell", reason=why.why, hint=why.how_to_get,
-    )  # fmt: skip
+def _unknown_cards(request: PlanRequest, asked: AskedPlan, why: Unknown) -> PlanReport:
+    machine = "no known GPU" if request.devices == ("auto",) else ", ".join(request.devices)
+    return unknown_report(request, asked.found.name, machine, asked.goal, why)
 
 
 MOST_SEEN, MOST_TAKEN = 300, 4
@@ -295,7 +275,7 @@ def plan_vllm(system: System, request: PlanRequest, case: Case | None = None) ->
     runs_on_them = case is not None and request.devices == ("auto",) and isinstance(cards, Hardware)
     asked = asked_for(system, request, case, copies_of(case) if case and runs_on_them else 1)
     if isinstance(cards, Unknown):
-        return unknown_hf_report(request, asked.found.name, asked.goal, cards)
+        return _unknown_cards(request, asked, cards)
     others = other_checkpoints(system, asked.found) if "/" in asked.found.source else []
     question = vllm_question(request, asked, cards, case, others)
     return hf_report(request, asked, cards, vllm_options(question))
@@ -376,7 +356,7 @@ def plan_transformers(system: System, request: PlanRequest, case: Case | None = 
     cards = cards_of_case(case) if case and request.devices == ("auto",) else named_cards(system, request)
     asked = asked_for(system, request, case)
     if isinstance(cards, Unknown):
-        return unknown_hf_report(request, asked.found.name, asked.goal, cards)
+        return _unknown_cards(request, asked, cards)
     return hf_report(request, asked, cards, transformers_options(transformers_question(request, asked, cards, case)))
 
 

@@ -66,7 +66,6 @@ def parse_saved(data: bytes, where: str) -> PlanReport:
         raise UserError(f"{where} is no plan: {str(error) or type(error).__name__}", HINT) from error
 
 
-_STORED = (".json",)
 _SHOWN = 6
 
 
@@ -90,7 +89,7 @@ def is_target(word: str | None) -> bool:
             return is_recording(path) or is_plain_folder(path) or (path / SNAPSHOT).is_file()
     except OSError:  # a name that is no path, or a folder that can't be read
         return False
-    return path.suffix in _STORED
+    return path.suffix == ".json"
 
 
 def _is_model_address(word: str) -> bool:

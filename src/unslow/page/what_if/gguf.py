@@ -19,11 +19,12 @@ from unslow.page.what_if.memory_view import (
     verdict_with,
     what_if_summary,
 )
-from unslow.think.fit.answers import Parts, shown_needs, verdict_of
+from unslow.think.fit.answers import shown_needs, verdict_of
 from unslow.think.fit.report import MemoryShown
 from unslow.think.hardware import Hardware, Room
 from unslow.think.memo import LastingJudgement
 from unslow.think.memory.llama_cpp.hyperparameters import hyper_of
+from unslow.think.memory.llama_cpp.need import Need
 from unslow.think.memory.llama_cpp.places import Places
 from unslow.think.memory.llama_cpp.settings import Settings
 from unslow.think.plan.goal import Work
@@ -244,7 +245,7 @@ class GgufAnswers:
         for n, (room, shown, others) in enumerate(zip(hardware.rooms, laid.devices, strangers, strict=True)):
             own, beside = parts_of(shown), 0
             if shared and not n:
-                own, beside = Parts(*map(sum, zip(own, host, strict=True))), sum(host)
+                own, beside = Need(*map(sum, zip(own, host, strict=True))), sum(host)
             later = laid.workspace_bytes if shown.total_bytes else 0
             bars.append(bar_of(room, AskedBytes(own, room.context_bytes, later, beside), others))
         return (*bars, *(() if shared else (host_bar(hardware.host_room, host),)))
@@ -267,12 +268,12 @@ class GgufAnswers:
         return (*notes, *subject.notes)
 
 
-def parts_of(shown: MemoryShown) -> Parts:
+def parts_of(shown: MemoryShown) -> Need:
     """What a model asks of a memory."""
-    return Parts(shown.weights_bytes, shown.kv_bytes, shown.compute_bytes)
+    return Need(shown.weights_bytes, shown.kv_bytes, shown.compute_bytes)
 
 
-def host_bar(room: Room | None, parts: Parts) -> MemoryBar:
+def host_bar(room: Room | None, parts: Need) -> MemoryBar:
     """The bar of the host's memory; without an end where nobody knows how large it is."""
     if room is None:
         return MemoryBar(name="host", is_host=True, parts=tuple(own_parts(parts)))

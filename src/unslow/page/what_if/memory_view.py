@@ -13,9 +13,9 @@ from unslow.catalog.quants import mixes_from_large_to_small
 from unslow.commands._request import COUNT, Field, Option
 from unslow.facts.errors import UserError
 from unslow.show.units import rate, size
-from unslow.think.fit.answers import Parts
 from unslow.think.fit.report import MemoryShown
 from unslow.think.hardware import Room
+from unslow.think.memory.llama_cpp.need import Need
 from unslow.think.report import Range
 from unslow.think.setup import SAME_MEMORY
 from unslow.think.view import Choice, Fits, MemoryBar, MemoryPart, MemoryView, Slider, WhatIf
@@ -37,7 +37,7 @@ class Stranger(NamedTuple):
 class AskedBytes(NamedTuple):
     """What a model asks of a memory, and what else it needs there."""
 
-    parts: Parts
+    parts: Need
     context_bytes: int = 0  # What the runtime holds before it has any buffer
     later_bytes: int = 0  # What the first prompt takes beside all buffers
     beside_bytes: int = 0
@@ -70,7 +70,7 @@ def bar_of(room: Room, asked: AskedBytes, strangers: Sequence[Stranger] = (), *,
     return MemoryBar(name=room.name, is_host=is_host, capacity_bytes=capacity, parts=tuple(parts), fits=not lacking)
 
 
-def own_parts(parts: Parts) -> list[MemoryPart]:
+def own_parts(parts: Need) -> list[MemoryPart]:
     """What a model itself asks of a memory."""
     every = (
         MemoryPart(kind="weights", name="weights", bytes=parts.weights),

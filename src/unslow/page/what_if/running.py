@@ -44,11 +44,11 @@ from unslow.think.case.vram import (
     runtime_sees_gpu,
 )
 from unslow.think.case.work import depth_of
-from unslow.think.fit.answers import Parts, shown_memory, verdict_of
+from unslow.think.fit.answers import shown_memory, verdict_of
 from unslow.think.fit.report import MemoryShown
 from unslow.think.hardware import Hardware, Room, threads_by_itself
 from unslow.think.memory.llama_cpp.hyperparameters import hyper_of
-from unslow.think.memory.llama_cpp.need import refusal
+from unslow.think.memory.llama_cpp.need import Need, refusal
 from unslow.think.memory.llama_cpp.settings import Settings
 from unslow.think.plan.goal import Work
 from unslow.think.plan.llama_cpp.pieces import Pieces
@@ -368,7 +368,7 @@ def expected_range(found: Prediction | Unknown) -> Range | None:
     return None if isinstance(found, Unknown) else range_of(found.tokens_per_s)
 
 
-def reported_parts(case: Case, gpus: int) -> list[Parts] | None:
+def reported_parts(case: Case, gpus: int) -> list[Need] | None:
     """What lies on each GPU and at the end with the host; None where not all kinds of buffers were told."""
     buffers = case.runtime.buffers
     if not isinstance(buffers, Known):
@@ -386,15 +386,15 @@ def reported_parts(case: Case, gpus: int) -> list[Parts] | None:
     return [*map(_parts, groups), _parts([b for b in buffers.value if not b.on_gpu])]
 
 
-def _parts(buffers: Sequence[Buffer]) -> Parts:
+def _parts(buffers: Sequence[Buffer]) -> Need:
     def together(*kinds: str) -> int:
         return sum(int(buffer.bytes) for buffer in buffers if buffer.kind in kinds)
 
-    return Parts(together("model"), together("kv", "state"), together("compute", "output"))
+    return Need(together("model"), together("kv", "state"), together("compute", "output"))
 
 
 def _as_reported(
-    case: Case, subject: Subject, parts: list[Parts]
+    case: Case, subject: Subject, parts: list[Need]
 ) -> tuple[tuple[MemoryBar, ...], list[MemoryShown], MemoryShown]:
     """The bars, and what is asked of each device and of the host."""
     hardware = subject.hardware
@@ -403,22 +403,22 @@ def _as_reported(
     bars, devices = [], []
     for n, (room, part, held) in enumerate(zip(hardware.rooms, own, given_back(case, subject.gpus), strict=True)):
         beside = max(0, int(held) - sum(part)) if sum(part) and room.context_bytes else 0
-        both = Parts(*map(sum, zip(part, of_host, strict=True))) if shared and not n else part
+        both = Need(*map(sum, zip(part, of_host, strict=True))) if shared and not n else part
         had, kept = _as_it_runs(room, part, beside)
         asked = AskedBytes(both, kept, 0, sum(of_host) if shared and not n else 0)
         bars.append(bar_of(had, asked, subject.strangers[n]))
-        devices.append(shown_memory(room.name, part, had, kept, margin=int((had, kept) != (room, beside))))
+        devices.append(shown_memory(part, had, kept, margin=int((had, kept) != (room, beside))))
     left = hardware.host_room
     if shared:  # what a GPU leaves of a memory that is the host's too
         room = hardware.rooms[0]
         left = Room(SAME_MEMORY, room.capacity_bytes, others_bytes=room.others_bytes + sum(own[0]))
-    host = shown_memory(left.name if left else "host", of_host, left)
+    host = shown_memory(of_host, left)
     return (*bars, *(() if shared else (host_bar(hardware.host_room, of_host),))), devices, host
 
 
-def _as_it_runs(room: Room, part: Parts, beside: int) -> tuple[Room, int]:
+def _as_it_runs(room: Room, part: Need, beside: int) -> tuple[Room, int]:
     """The room, and what the runtime holds beside its buffers, with no more kept than what runs can have left."""
-    short = shown_memory(room.name, part, room, beside).lacking_bytes
+    short = shown_memory(part, room, beside).lacking_bytes
     if not 0 < short <= room.reserve_bytes + beside:
         return room, beside
     taken = min(short, beside)

@@ -26,25 +26,18 @@ from unslow.think.setup import Setup
 _MUCH = 4 * GIB  # a host has so much; a model that asks more of one whose memory nobody knows can't be judged
 
 
-class Parts(NamedTuple):
-    """Bytes that a runtime asks for."""
+def shown_memory(need: Need, room: Room | None, context: int = 0, used_later: int = 0, margin: int = 0) -> MemoryShown:
+    """The need in a room, which is the host's where nobody knows its size.
 
-    weights: int
-    cache: int
-    compute: int
-
-
-def shown_memory(
-    name: str, parts: Parts, room: Room | None, context: int = 0, used_later: int = 0, margin: int = 0
-) -> MemoryShown:
-    """The parts in a room: `context` lies there before any buffer, `used_later` is taken by the first prompt."""
-    total = sum(parts)
-    sizes = {"weights_bytes": parts.weights, "kv_bytes": parts.cache, "compute_bytes": parts.compute}
+    `context` lies there before any buffer, `used_later` is taken by the first prompt.
+    """
+    total = need.total
+    sizes = {"weights_bytes": need.weights, "kv_bytes": need.cache, "compute_bytes": need.compute}
     if room is None:
-        return MemoryShown(name=name, **sizes, total_bytes=total, free_bytes=None, fits=None)
+        return MemoryShown(name="host", **sizes, total_bytes=total, free_bytes=None, fits=None)
     left = room.usable_bytes - context - total
     return MemoryShown(
-        name=name, **sizes, total_bytes=total, free_bytes=max(0, left), fits=left >= used_later,
+        name=room.name, **sizes, total_bytes=total, free_bytes=max(0, left), fits=left >= used_later,
         lacking_bytes=max(0, used_later - left), capacity_bytes=room.capacity_bytes, others_bytes=room.others_bytes,
         reserve_bytes=room.reserve_bytes + context, margin_bytes=margin,
     )  # fmt: skip
@@ -106,24 +99,12 @@ def _cache_bytes(setup: Setup, context: int) -> int:
 def shown_needs(setup: Setup) -> tuple[tuple[MemoryShown, ...], MemoryShown]:
     """The needs beside the memory there is."""
     *devices, host = setup.memory().needs
+    later, margin = setup.workspace_bytes, setup.least_free_bytes
     shown = tuple(
-        shown_memory(
-            room.name,
-            parts_of(need),
-            room,
-            room.context_bytes,
-            setup.workspace_bytes if need.total else 0,
-            setup.least_free_bytes,
-        )
+        shown_memory(need, room, room.context_bytes, later if need.total else 0, margin)
         for need, room in zip(devices, setup.hardware.rooms, strict=True)
     )
-    room = setup.host_room(devices)
-    return shown, shown_memory(room.name if room else "host", parts_of(host), room)
-
-
-def parts_of(need: Need) -> Parts:
-    """What llama.cpp asks of one memory."""
-    return Parts(need.weights, need.cache, need.compute)
+    return shown, shown_memory(host, setup.host_room(devices))
 
 
 def most_layers(setup: Setup) -> int | None:
@@ -131,12 +112,10 @@ def most_layers(setup: Setup) -> int | None:
 
     The GPUs limit the number from above and the host from below, so what fits need not begin at 0.
     """
+    if not setup.hardware.rooms:
+        return 0
     everything = setup.blueprint.count("block_count") + 1
-
-    def placed(layers: int) -> Settings:
-        return setup.settings._replace(gpu_layers=layers)
-
-    return _most_on_gpus(setup, everything, placed) if setup.hardware.rooms else 0
+    return _most_on_gpus(setup, everything, lambda layers: setup.settings._replace(gpu_layers=layers))
 
 
 def most_context(setup: Setup) -> int | None:
@@ -150,19 +129,6 @@ def most_context(setup: Setup) -> int | None:
 
     steps = largest_fitting(slots, max(slots, -(-trained // CELLS_PADDING)), left)
     return None if steps is None else min(steps * CELLS_PADDING, trained)
-
-
-def fewest_experts_on_host(setup: Setup) -> int | None:
-    """The fewest layers whose experts stay on the host so that the rest fits; None where that does not help."""
-    hyper = Hyper(setup.blueprint)
-    if not hyper.experts or not setup.hardware.rooms:
-        return None
-
-    def placed(kept: int) -> Settings:
-        return setup.settings._replace(gpu_layers=-1, experts_on_cpu=hyper.layers - kept)
-
-    kept = _most_on_gpus(setup, hyper.layers, placed)
-    return None if kept is None else hyper.layers - kept
 
 
 def _most_on_gpus(setup: Setup, most: int, placed: Callable[[int], Settings]) -> int | None:
@@ -204,8 +170,12 @@ def _placements(setup: Setup, *, experts_may_move: bool) -> Iterator[Settings]:
     if not setup.hardware.rooms:
         return
     if experts_may_move and hyper.experts:
-        if (experts := fewest_experts_on_host(setup.on_gpus_alone())) is not None:
-            yield asked._replace(gpu_layers=-1, experts_on_cpu=experts)
+
+        def with_experts(layers: int) -> Settings:
+            return asked._replace(gpu_layers=-1, experts_on_cpu=hyper.layers - layers)
+
+        if (most := _most_on_gpus(setup.on_gpus_alone(), hyper.layers, with_experts)) is not None:
+            yield with_experts(most)
             return  # whole layers are coarser: they leave the host no less
         bare = asked._replace(experts_on_cpu=hyper.layers)
         if layers := most_layers(setup._replace(settings=bare)):
@@ -285,21 +255,21 @@ def vllm_answer(
         wish = f"{settings.max_model_len:,} tokens that the model was trained for"
         notes.append(f"the {wish} do not fit: one such request {why}")
     return FitAnswer(
-        devices, shown_memory("host", Parts(0, 0, 0), None), "does_not_fit" if crowded or not memory.fits else verdict,
+        devices, shown_memory(Need(0, 0, 0), None), "does_not_fit" if crowded or not memory.fits else verdict,
         longest.max_model_len_low or longest.max_model_len or None, needed, tuple(notes), cards.max_model_len,
     )  # fmt: skip
 
 
 def _vllm_shown(held: Held, room: Room, memory: VllmMemory) -> MemoryShown:
     """What one request needs, within vLLM's share of the card: the rest of the share is cache for more requests."""
-    parts = Parts(held.weights_bytes, memory.needed_bytes, held.compute_bytes)
+    need = Need(held.weights_bytes, memory.needed_bytes, held.compute_bytes)
     usable = memory.available.mid + held.weights_bytes + held.compute_bytes
     beyond = max(0, room.usable_bytes - usable)
     margin = memory.available.mid - memory.available.low
-    return shown_memory(room.name, parts, room, beyond, margin=margin)
+    return shown_memory(need, room, beyond, margin=margin)
 
 
-_LARGE_HOST = 2**43
+LARGE_HOST = 2**43  # of a host that nobody knows
 
 
 def transformers_answer(
@@ -307,13 +277,13 @@ def transformers_answer(
 ) -> FitAnswer:
     """On these cards and, where they are too small, on the host; a host that nobody knows is taken to be large."""
     free = [room.usable_bytes for room in rooms]
-    host_free = _LARGE_HOST if host is None else host.usable_bytes
+    host_free = LARGE_HOST if host is None else host.usable_bytes
     memory = transformers_memory(shape, parts, settings, free, host_free)
     spilled = bool(rooms) and memory.host.weights_bytes + memory.disk_bytes > 0
     fits = memory.fits and not spilled
     longest = longest_transformers_context(shape, parts, settings, free, host_free) if fits else 0
-    devices = tuple(shown_held(h, r.name, r) for h, r in zip(memory.devices, rooms, strict=True))
-    shown_host = shown_held(memory.host, "host", host)
+    devices = tuple(shown_held(h, r) for h, r in zip(memory.devices, rooms, strict=True))
+    shown_host = shown_held(memory.host, host)
     verdict = "partly" if memory.fits and spilled else verdict_of(devices, shown_host, layers_fit=False)
     needed = sum(shown.total_bytes for shown in (*devices, shown_host))
     most = min(longest, shape.positions or longest) or None
@@ -324,7 +294,7 @@ def transformers_answer(
     return FitAnswer(devices, shown_host, verdict, most, needed, notes)
 
 
-def shown_held(held: Held, name: str, room: Room | None) -> MemoryShown:
+def shown_held(held: Held, room: Room | None) -> MemoryShown:
     """What a runtime holds in a room, with what lies beside tensors as there before any buffer."""
-    parts = Parts(held.weights_bytes, held.kv_bytes, held.compute_bytes)
-    return shown_memory(name, parts, room, held.other_bytes)
+    need = Need(held.weights_bytes, held.kv_bytes, held.compute_bytes)
+    return shown_memory(need, room, held.other_bytes)

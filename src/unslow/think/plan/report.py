@@ -2,20 +2,14 @@
 
 from typing import Literal
 
-import msgspec
-
 from unslow.facts.knob import Setting
-from unslow.think.fit.report import MemoryShown
+from unslow.think.fit.report import MemoryShown, Shown
 from unslow.think.speed.report import RateShown
 
 SCHEMA = "unslow.plan/1"
 Aim = Literal["speed", "context", "quality"]  # What there shall be most of; the other two have floors
 Verdict = Literal["better", "already_best", "impossible", "cannot_tell"]
 """better: there is something faster, longer or finer than what runs (or nothing runs yet). impossible: nothing fits."""
-
-
-class Shown(msgspec.Struct, frozen=True, kw_only=True):
-    """A part of the answer."""
 
 
 class GoalShown(Shown, frozen=True, kw_only=True):

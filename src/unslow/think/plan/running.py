@@ -4,13 +4,13 @@ from collections.abc import Sequence
 
 import msgspec
 
-from unslow.catalog.devices import find_device
 from unslow.facts.knob import Knob
 from unslow.facts.machine import Gpu
 from unslow.facts.model import HfShape, Model
 from unslow.facts.snapshot import Case
 from unslow.facts.values import GIB, MIB, Known, Origin, estimated, reported
 from unslow.think.case.bandwidth import CORE_FED_BYTES_PER_S, SLOWEST_BYTES_PER_S, cpus_of, own_cpus, shares_of
+from unslow.think.case.gpus import device_of
 from unslow.think.case.placement import host_link_bytes_per_s
 from unslow.think.case.prediction import calibration_of
 from unslow.think.case.questions import build_year, chip_of_gpu, core_flops_of, gpu_setting, host_setting
@@ -61,7 +61,7 @@ def _sized(case: Case, gpu: Gpu) -> Gpu:
     device = seen[0] if len(seen) == 1 == len(gpus_used(case)) else None
     if not isinstance(gpu.vram_total_bytes, Known) and device and isinstance(device.total_bytes, Known):
         gpu = msgspec.structs.replace(gpu, vram_total_bytes=device.total_bytes)
-    known = find_device(gpu.name.value_or(""), int(gpu.vram_total_bytes.value_or(0)))
+    known = device_of(gpu)
     if not isinstance(gpu.vram_total_bytes, Known) and known and known.capacity_bytes and not known.unified:
         gpu = msgspec.structs.replace(gpu, vram_total_bytes=estimated(known.capacity_bytes, known.source))
     failed = case.runtime.state.value_or("") == "failed"  # what was measured since may be its own, before it ended
@@ -101,7 +101,7 @@ def seen_hardware(case: Case, gpus: Sequence[Gpu], memory: Hardware) -> Hardware
     """That memory with its speed; MissingFactError where nobody knows how fast a GPU is."""
     beside, host = host_setting(case, _NOTHING), memory.host_room
     known = calibration_of(case) if gpus and case.calibrations else None
-    devices = [find_device(gpu.name.value_or(""), int(gpu.vram_total_bytes.value_or(0))) for gpu in gpus]
+    devices = [device_of(gpu) for gpu in gpus]
     # By how much a server here was slower than expected when it was calibrated
     slower = known.scale.factor if known and known.scale and known.backend == "gpu" else 1.0
     return memory._replace(
@@ -181,7 +181,7 @@ def shape_of_facts(model: Model) -> HfShape | None:
 
 _FAR_BELOW = 0.7  # of the low end of a prediction: so slow a server suffers from more than its settings
 _SURELY_LACKING = 256 * MIB  # less may be an error in what is counted as its own
-_WORTH_A_CHANGE = 1.05
+WORTH_A_CHANGE = 1.05  # less of a gain is within what a prediction is off
 UNPRICED = "what a setting of now costs is not predicted: gains are against the measured speed"
 _WITH_KERNELS = ("f16", "bf16", "f32", "q8_0", "q4_0")  # types of cache that every build computes on the GPU
 _SLOWER = "times slower"  # in costs that are held against the prediction for what runs, which does not count then
@@ -223,7 +223,7 @@ def by_measurement(report: PlanReport, current: OptionShown, note: str = LENT) -
         for o in report.options
     )
     best = options[report.recommended] if report.recommended is not None else None
-    better = best is not None and (best.speedup is None or best.speedup >= _WORTH_A_CHANGE)
+    better = best is not None and (best.speedup is None or best.speedup >= WORTH_A_CHANGE)
     return msgspec.structs.replace(
         report,
         current=msgspec.structs.replace(current, speed=None),

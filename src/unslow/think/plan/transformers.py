@@ -11,7 +11,7 @@ from unslow.catalog.weight_parts import Part
 from unslow.facts.knob import Knob, Setting
 from unslow.facts.model import HfShape
 from unslow.facts.values import GIB
-from unslow.think.fit.answers import shown_held
+from unslow.think.fit.answers import LARGE_HOST, shown_held
 from unslow.think.fit.report import MemoryShown
 from unslow.think.hardware import Hardware
 from unslow.think.memory.footprint import Held
@@ -20,20 +20,13 @@ from unslow.think.physics.chip import SpeedSetting
 from unslow.think.physics.decode import EAGER, launch_s, overlapped
 from unslow.think.physics.placement import largest_fitting
 from unslow.think.physics.terms import Interval, Term, least_seconds, total_of_terms
+from unslow.think.plan.options import changes_of, shown_settings, shown_speed
 from unslow.think.plan.pareto_front import Planned, Worth, pareto_front, ranked, thinned
 from unslow.think.plan.quality import Cost, hf_cost, hf_quality, is_as_good, weight_bits
-from unslow.think.plan.report import ChangeShown, GoalShown, OptionShown, RejectedShown, SearchedShown, SpeedShown
+from unslow.think.plan.report import GoalShown, OptionShown, RejectedShown, SearchedShown
 from unslow.think.speed.chips import gpu_chip
 from unslow.think.speed.load import Totals, hf_load, totals
-from unslow.think.speed.question import (
-    USUAL_LINK,
-    SpeedQuestion,
-    prompt_terms,
-    shown_rate,
-    step_terms,
-    trust_in,
-    widened,
-)
+from unslow.think.speed.question import USUAL_LINK, SpeedQuestion, prompt_terms, step_terms, trust_in, widened
 from unslow.think.speed.rows import PREFILL, gpu_group
 
 RECENT = (5, 17)  # the version whose memory was measured: what is planned for where nothing runs yet
@@ -111,7 +104,6 @@ QUANTIZED_SHARE = 4.5 / 16
 """Of the bytes of a plain cache: 4 bits with a scale and a shift of 16 bits for each 64 numbers (`QuantizedCache`)."""
 RESIDUAL_TOKENS = 128  # the newest tokens, which a quantised cache keeps as they are
 OFFLOADED_LAYERS = 2  # of an offloaded cache on the card: the layer at work and the one that is fetched for it
-_LARGE_HOST = 2**43  # of a host that nobody knows
 
 
 class Laid(NamedTuple):
@@ -127,7 +119,7 @@ class Laid(NamedTuple):
 def laid_out(question: TransformersPlanQuestion, choice: Choice, tokens: int) -> Laid:
     """The memory for conversations of so many tokens."""
     free = [max(0, room.usable_bytes - question.margin_bytes) for room in question.hardware.rooms]
-    host_free = question.hardware.host_room.usable_bytes if question.hardware.host_room else _LARGE_HOST
+    host_free = question.hardware.host_room.usable_bytes if question.hardware.host_room else LARGE_HOST
     used = free[:1] if choice.device_map == "cuda:0" else free
     settings = question.settings(choice, tokens)
     found = transformers_memory(question.shape, question.parts_as(choice.dtype), settings, used, host_free)
@@ -156,14 +148,11 @@ def longest_fitting(question: TransformersPlanQuestion, choice: Choice) -> int:
     return largest_fitting(1, question.trained, lambda tokens: laid_out(question, choice, tokens).left_bytes) or 0
 
 
-def shown_devices(
-    question: TransformersPlanQuestion, choice: Choice, tokens: int
-) -> tuple[tuple[MemoryShown, ...], MemoryShown]:
+def shown_devices(question: TransformersPlanQuestion, laid: Laid) -> tuple[tuple[MemoryShown, ...], MemoryShown]:
     """The cards and the host as the report shows them."""
-    laid = laid_out(question, choice, tokens)
     rooms = question.hardware.rooms[: len(laid.devices)]
-    devices = tuple(shown_held(held, room.name, room) for room, held in zip(rooms, laid.devices, strict=True))
-    return devices, shown_held(laid.host, "host", question.hardware.host_room)
+    devices = tuple(shown_held(held, room) for room, held in zip(rooms, laid.devices, strict=True))
+    return devices, shown_held(laid.host, question.hardware.host_room)
 
 
 # How long a request takes: a loop in Python that launches every kernel, or a compiled step; and what caches cost.
@@ -330,11 +319,10 @@ _WHY = {
 
 def shown_option(question: TransformersPlanQuestion, point: Point, before: Point | None = None) -> OptionShown:
     """The option; `before` is what runs now."""
-    choice, goal = point.choice, question.goal
-    was = dict(settings_of(question.now))
-    set_ = settings_of(choice)
-    devices, host = shown_devices(question, choice, min(goal.context, question.trained))
+    choice, users = point.choice, question.goal.users
+    devices, host = shown_devices(question, point.laid)
     risk = "a model with code of its own may not compile" if choice.compiled else ""
+    settings = shown_settings(settings_of(choice), dict(settings_of(question.now)))
     if choice.cache == "quantized":
         risk = "needs the package hqq or optimum-quanto; answers change with 4 bits for keys and values"
     return OptionShown(
@@ -342,18 +330,9 @@ def shown_option(question: TransformersPlanQuestion, point: Point, before: Point
         f"{'' if choice.device_map == 'auto' else ', one card'}",
         quant=question.quant,
         context=point.context,
-        changes=tuple(
-            ChangeShown(knob=knob, value=value, was=was[knob], why=_WHY[knob])
-            for knob, value in set_
-            if value != was[knob]
-        ),
-        settings=tuple(ChangeShown(knob=knob, value=value, was=was[knob]) for knob, value in set_),
-        speed=SpeedShown(
-            decode_tokens_per_s=shown_rate(point.paced.decode),
-            prefill_tokens_per_s=shown_rate(point.paced.prefill),
-            request_s=shown_rate(point.paced.request_s),
-            together_tokens_per_s=point.paced.decode.mid * question.goal.users if question.goal.users > 1 else None,
-        ),
+        changes=changes_of(settings, _WHY.__getitem__),
+        settings=settings,
+        speed=shown_speed(*point.paced, point.paced.decode.mid * users if users > 1 else None),
         quality=hf_quality(question.quant, question.types, choice.cache, question.parameters, question.architecture),
         devices=devices,
         host=host,

@@ -22,7 +22,7 @@ def planned(gpu_gib: float, host_gib: float, *now: ChangeShown) -> Planned:
 
 
 def planned_on(machine: Hardware, *now: ChangeShown) -> Planned:
-    return plan_with_or_without_gpus(LlamaPlanQuestion((GIVEN,), machine, GOAL, 2**28, 8), now, 8)[0]
+    return plan_with_or_without_gpus(LlamaPlanQuestion((GIVEN,), machine, GOAL, 2**28, 8), now, 8)
 
 
 def test_a_gpu_with_room_is_used() -> None:

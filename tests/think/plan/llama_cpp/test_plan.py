@@ -33,7 +33,7 @@ COARSER = variant("Q3_K_M")
 
 def planned(
     machine: Hardware, goal: Goal, variants: tuple[Variant, ...] = (GIVEN,), abilities: Abilities = EVERYTHING
-) -> tuple[Planned, OptionShown | None]:
+) -> Planned:
     with one_judgement():
         return plan_llama_cpp(LlamaPlanQuestion(variants, machine, goal, MARGIN_BYTES, 8, abilities), (), 8)
 
@@ -48,14 +48,16 @@ def knobs(option: OptionShown) -> dict[str, object]:
 
 
 def test_what_fits_needs_no_setting_but_the_context_and_its_slot() -> None:
-    found, now = planned(planning.hardware(24), Goal(8192, Work(512)))
+    found = planned(planning.hardware(24), Goal(8192, Work(512)))
+    now = found.current
     assert knobs(best(found)) == {"context_length": 8192, "parallel": 1}
     assert best(found).speedup == pytest.approx(1.0, abs=0.01)
     assert now
 
 
 def test_a_cache_of_eight_bits_and_a_small_margin_beat_the_fit() -> None:
-    found, now = planned(planning.hardware(6), Goal(16384, Work(512)))
+    found = planned(planning.hardware(6), Goal(16384, Work(512)))
+    now = found.current
     option = best(found)
     assert knobs(option)["kv_cache_type"] == "q8_0"
     assert knobs(option)["fit"] is False
@@ -67,7 +69,7 @@ def test_a_cache_of_eight_bits_and_a_small_margin_beat_the_fit() -> None:
 
 
 def test_the_cache_stays_on_the_gpu_though_a_short_prompt_would_be_faster() -> None:
-    found, _ = planned(planning.hardware(5), Goal(16384, Work(32, 0, 64)))
+    found = planned(planning.hardware(5), Goal(16384, Work(32, 0, 64)))
     assert "kv_offload" not in knobs(best(found))
     said = [r.because for r in found.rejected if "-nkvo" in r.what]
     assert said
@@ -76,8 +78,8 @@ def test_the_cache_stays_on_the_gpu_though_a_short_prompt_would_be_faster() -> N
 
 @pytest.mark.no_cover  # whole plans, as others here are
 def test_equal_quality_is_kept_unless_a_floor_allows_less() -> None:
-    strict, _ = planned(planning.hardware(5), Goal(16384, Work(512)), (FINER, GIVEN, COARSER))
-    loose, _ = planned(
+    strict = planned(planning.hardware(5), Goal(16384, Work(512)), (FINER, GIVEN, COARSER))
+    loose = planned(
         planning.hardware(5), Goal(16384, Work(512), worst_perplexity_increase=0.5), (FINER, GIVEN, COARSER)
     )
     assert best(strict).quant == "Q4_K_M"
@@ -89,8 +91,8 @@ def test_equal_quality_is_kept_unless_a_floor_allows_less() -> None:
 
 def test_the_most_context_at_a_floor_of_speed() -> None:
     goal = Goal(4096, Work(512), "context", least_tokens_per_s=40)
-    small, _ = planned(planning.hardware(7), goal)
-    large, _ = planned(planning.hardware(12), goal)
+    small = planned(planning.hardware(7), goal)
+    large = planned(planning.hardware(12), goal)
     assert best(large).context > best(small).context > 4096
     speed = best(small).speed
     assert speed
@@ -99,25 +101,25 @@ def test_the_most_context_at_a_floor_of_speed() -> None:
 
 def test_the_best_quality_at_a_floor_of_speed() -> None:
     goal = Goal(8192, Work(512), "quality", least_tokens_per_s=20)
-    found, _ = planned(planning.hardware(12), goal, (FINER, GIVEN))
+    found = planned(planning.hardware(12), goal, (FINER, GIVEN))
     assert best(found).quant == "Q6_K"
-    quick, _ = planned(planning.hardware(12), goal._replace(least_tokens_per_s=140), (FINER, GIVEN))
+    quick = planned(planning.hardware(12), goal._replace(least_tokens_per_s=140), (FINER, GIVEN))
     assert best(quick).quant == "Q4_K_M"
 
 
 def test_where_quality_is_the_aim_a_coarser_file_may_be_what_keeps_the_floor_of_speed() -> None:
     goal, coarser = Goal(8192, Work(512), "quality", least_tokens_per_s=60), COARSER._replace(at_hand=True)
-    found, _ = planned(planning.hardware(4.5), goal, (GIVEN, coarser))
+    found = planned(planning.hardware(4.5), goal, (GIVEN, coarser))
     assert best(found).quant == "Q3_K_M"
     assert any("Q3_K_M: +10.5" in cost for cost in best(found).costs)
-    none, _ = planned(planning.hardware(4.5), goal._replace(aim="speed"), (GIVEN, coarser))
+    none = planned(planning.hardware(4.5), goal._replace(aim="speed"), (GIVEN, coarser))
     assert none.recommended is None
     assert "--worst-perplexity 10." in none.hint
 
 
 def test_a_longer_context_keeps_its_fine_cache_where_there_is_room() -> None:
-    roomy, _ = planned(planning.hardware(24), Goal(8192, Work(512)))
-    tight, _ = planned(planning.hardware(6.2), Goal(8192, Work(512)))
+    roomy = planned(planning.hardware(24), Goal(8192, Work(512)))
+    tight = planned(planning.hardware(6.2), Goal(8192, Work(512)))
     for found, cache in ((roomy, "f16"), (tight, "q8_0")):
         longest = max(found.options, key=lambda option: option.context)
         assert longest.context > 8192
@@ -134,45 +136,45 @@ def test_the_first_quant_that_fits_whole_is_on_the_front() -> None:
     ]
     assert not fits_whole(small.blueprint, machine._replace(rooms=(), chips=()), goal, MARGIN_BYTES)
     others = (COARSER, variant("Q2_K"), small)
-    found, _ = planned(machine, goal, (GIVEN, *others))
+    found = planned(machine, goal, (GIVEN, *others))
     assert any(option.quant == "IQ2_XS" and "all on the GPU" in option.name for option in found.options)
 
 
 def test_the_floor_in_a_full_context_is_told(wording) -> None:
-    found, _ = planned(planning.hardware(8), Goal(4096, Work(512), "context", least_tokens_per_s=40))
+    found = planned(planning.hardware(8), Goal(4096, Work(512), "context", least_tokens_per_s=40))
     wording(found.notes, tells="40 tok/s")
 
 
 def test_no_two_rows_of_the_front_read_alike() -> None:
-    found, _ = planned(planning.hardware(12, gpus=2), Goal(8192, Work(512)))
+    found = planned(planning.hardware(12, gpus=2), Goal(8192, Work(512)))
     names = [option.name for option in found.options]
     assert len(names) == len(set(names))
     assert not any(other.what == "Q4_K_M with a cache of f16" for other in found.rejected)
 
 
 def test_says_why_there_is_no_plan(wording) -> None:
-    none, _ = planned(planning.hardware(1, host_gib=1), Goal(8192, Work(512)))
+    none = planned(planning.hardware(1, host_gib=1), Goal(8192, Work(512)))
     assert none.recommended is None
     wording(none.reason, tells="1.0 GiB")
     bare = planning.hardware(1, host_gib=1)._replace(rooms=(), chips=())
-    wording(planned(bare, Goal(8192, Work(512)))[0].reason, tells="1.0 GiB")
-    slow, _ = planned(planning.hardware(4), Goal(8192, Work(512), least_tokens_per_s=1000))
+    wording(planned(bare, Goal(8192, Work(512))).reason, tells="1.0 GiB")
+    slow = planned(planning.hardware(4), Goal(8192, Work(512), least_tokens_per_s=1000))
     assert slow.recommended is None
     assert "the most is" in slow.reason
-    poor, _ = planned(planning.hardware(8), Goal(8192, Work(512), worst_perplexity_increase=0.0))
+    poor = planned(planning.hardware(8), Goal(8192, Work(512), worst_perplexity_increase=0.0))
     assert poor.recommended is None
     assert "quality" in poor.reason
 
 
 def test_a_runtime_that_knows_layers_alone_gets_whole_layers() -> None:
     only = Abilities(apart=False, cache_on_host=False, micro_batches=(512,))
-    found, _ = planned(planning.hardware(5), Goal(16384, Work(4096)), abilities=only)
+    found = planned(planning.hardware(5), Goal(16384, Work(4096)), abilities=only)
     assert not {"tensor_override", "experts_on_cpu", "kv_offload", "batch"} & set(knobs(best(found)))
     assert 0 < int(str(knobs(best(found))["gpu_layers"])) < 33
 
 
 def test_several_gpus_share_the_layers() -> None:
-    found, _ = planned(planning.hardware(3.2, gpus=2), Goal(8192, Work(512)))
+    found = planned(planning.hardware(3.2, gpus=2), Goal(8192, Work(512)))
     split = str(knobs(best(found))["tensor_split"]).split(",")
     assert sum(map(int, split)) == 33
     assert all(device.fits for device in best(found).devices)
@@ -180,7 +182,7 @@ def test_several_gpus_share_the_layers() -> None:
 
 def test_without_a_gpu_the_processors_do_it() -> None:
     machine = planning.hardware(4)._replace(rooms=(), chips=())
-    found, _ = planned(machine, Goal(4096, Work(512)))
+    found = planned(machine, Goal(4096, Work(512)))
     assert "on the CPU" in best(found).name
     assert any("fewer threads" in r.what for r in found.rejected)
 
@@ -190,7 +192,7 @@ def test_without_a_gpu_the_processors_do_it() -> None:
 def test_more_memory_never_gives_a_slower_plan(prompt: int) -> None:
     seconds = []
     for gib in (3, 4, 6, 8):
-        speed = best(planned(planning.hardware(gib), Goal(16384, Work(prompt, 0, 64)))[0]).speed
+        speed = best(planned(planning.hardware(gib), Goal(16384, Work(prompt, 0, 64)))).speed
         assert speed
         seconds.append(speed.request_s.mid)
     assert all(later <= earlier * 1.03 for earlier, later in pairwise(seconds))
@@ -200,7 +202,7 @@ def test_a_draft_is_shown_with_what_it_must_reach_and_never_recommended(wording)
     draft = Draft("small", Pieces(planning.blueprint("llama-3.2-1b")), "/models/small.gguf")
     question = LlamaPlanQuestion((GIVEN,), planning.hardware(24), Goal(8192, Work(512)), MARGIN_BYTES, 8, draft=draft)
     with one_judgement():
-        found, _ = plan_llama_cpp(question, (), 8)
+        found = plan_llama_cpp(question, (), 8)
     last = found.options[-1]
     assert knobs(last)["speculative"] == "/models/small.gguf"
     wording(last.risk, tells="70%")
@@ -211,12 +213,11 @@ def test_a_draft_is_shown_with_what_it_must_reach_and_never_recommended(wording)
 
 
 def test_one_gpu_that_holds_it_all_is_not_split() -> None:
-    found, _ = planned(planning.hardware(12, gpus=2), Goal(8192, Work(32, 0, 512)))
+    found = planned(planning.hardware(12, gpus=2), Goal(8192, Work(32, 0, 512)))
     assert knobs(best(found)) == {"context_length": 8192, "parallel": 1, "split_mode": "none", "main_gpu": 0}
     assert sum(1 for device in best(found).devices if device.total_bytes) == 1
     assert any(
-        "rows of every matrix" in r.what
-        for r in planned(planning.hardware(4, gpus=2), Goal(8192, Work(512)))[0].rejected
+        "rows of every matrix" in r.what for r in planned(planning.hardware(4, gpus=2), Goal(8192, Work(512))).rejected
     )
 
 
@@ -234,11 +235,11 @@ def test_one_layer_is_no_layers() -> None:
 
 
 def test_the_speed_of_several_is_for_each_and_for_all() -> None:
-    found, _ = planned(planning.hardware(24), Goal(4096, Work(512, users=4)))
+    found = planned(planning.hardware(24), Goal(4096, Work(512, users=4)))
     speed = best(found).speed
     assert speed
     assert speed.together_tokens_per_s == pytest.approx(4 * speed.decode_tokens_per_s.mid)
-    alone = best(planned(planning.hardware(24), Goal(4096, Work(512)))[0]).speed
+    alone = best(planned(planning.hardware(24), Goal(4096, Work(512)))).speed
     assert alone
     assert alone.together_tokens_per_s is None
 

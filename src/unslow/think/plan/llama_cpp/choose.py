@@ -19,6 +19,7 @@ from unslow.think.plan.llama_cpp.points import (
     has_room_for,
 )
 from unslow.think.plan.llama_cpp.price import FoundSettings, Price, Pricing, other_work
+from unslow.think.plan.llama_cpp.search import Priced
 from unslow.think.plan.quality import is_equal_quality
 from unslow.think.plan.report import RejectedShown
 
@@ -173,18 +174,10 @@ def _best(serving: Sequence[Point], goal: Goal) -> Point | None:
 
 
 def _turned(point: Point) -> int:
-    settings, placing = point.found.settings, point.found.placing
-    return sum(
-        (
-            settings.key_type != DEFAULT_CACHE,
-            settings.value_type != settings.key_type,
-            settings.micro_batch != DEFAULT_MICRO_BATCH,
-            not settings.cache_on_gpu,
-            bool(placing.whole),
-            bool(placing.apart),
-            bool(placing.pieces),
-        )
-    )
+    settings = point.found.settings
+    types = (settings.key_type != DEFAULT_CACHE, settings.value_type != settings.key_type)
+    others = (settings.micro_batch != DEFAULT_MICRO_BATCH, not settings.cache_on_gpu)
+    return sum((*types, *others, *map(bool, point.found.placing)))
 
 
 def _beats(one: Point, other: Point) -> bool:
@@ -238,26 +231,18 @@ def _tempting(points: Points, best: Point) -> Iterator[tuple[str, str]]:
         yield from unlike_types(points)
 
 
-class _Other(NamedTuple):
-    price: Price
-    placing: Placing
-    found: FoundSettings | None = None  # None where its memory was not laid out: it may be slower than that
-
-    @property
-    def at_most(self) -> bool:
-        """Whether the price is the least that it can be."""
-        return self.found is None
+Other = FoundSettings | Priced
+"""Settings that a plan is held against; what is only priced was not laid out, and may be slower than that."""
 
 
-def _best_of(points: Points, best: Point, settings: Settings, allowed: Callable[[Placing], bool]) -> _Other | None:
+def _best_of(points: Points, best: Point, settings: Settings, allowed: Callable[[Placing], bool]) -> Other | None:
     """The quickest of some placings; what seems to be quicker than the plan is laid out like the plan itself."""
     other = points.search(best.variant).best_of(settings, allowed)
-    if other is None or other[0].request_s * _ALIKE >= best.request_s:
-        return None if other is None else _Other(*other)
+    if other is None or other.price.request_s * _ALIKE >= best.request_s:
+        return other
     search = points.fresh_search(best.variant)
     search.allowed = allowed
-    found = search.best(settings, (settings.micro_batch,), (settings.cache_on_gpu,))
-    return None if found is None else _Other(found.price, found.placing, found)
+    return search.best(settings, (settings.micro_batch,), (settings.cache_on_gpu,))
 
 
 def _instead(
@@ -268,20 +253,20 @@ def _instead(
     if other is None:
         yield what, "does not fit"
         return
-    said = _against(best.found.price, other.price, at_most=other.at_most)
+    said = _against(best.found.price, other.price, at_most=isinstance(other, Priced))
     yield what, "; ".join((said, *_but(points, best, other)))
 
 
-def _but(points: Points, best: Point, other: _Other) -> Iterator[str]:
+def _but(points: Points, best: Point, other: Other) -> Iterator[str]:
     """What keeps something from being taken that is quicker at the work that was named."""
-    if other.found is None or other.price.request_s * _ALIKE >= best.request_s:
+    if isinstance(other, Priced) or other.price.request_s * _ALIKE >= best.request_s:
         return
     long, deep = other_work(points.question.goal.work, best.context)
-    now, then = (_price_of(points, best, found, deep) for found in (best.found, other.found))
+    now, then = (_price_of(points, best, found, deep) for found in (best.found, other))
     if then.step_s > now.step_s:
         yield f"but {_when_deep(points, best, other)}"
         return
-    now, then = (_price_of(points, best, found, long) for found in (best.found, other.found))
+    now, then = (_price_of(points, best, found, long) for found in (best.found, other))
     if then.request_s > now.request_s:
         slower = then.request_s / now.request_s
         yield f"but a prompt of {long.prompt:,} tokens and its answer take {slower:.2f} times as long"
@@ -297,18 +282,19 @@ def _cache_with_host(points: Points, best: Point) -> Iterator[tuple[str, str]]:
     other = _best_of(points, best, _unplaced(best)._replace(cache_on_gpu=False), lambda _: True)
     if other is None:
         return
-    said = _against(best.found.price, other.price, at_most=other.at_most)
+    at_most = isinstance(other, Priced)
+    said = _against(best.found.price, other.price, at_most=at_most)
     reasons = [*_but(points, best, other)] or [_when_deep(points, best, other)]
-    if other.found and other.price.request_s * _ALIKE < best.request_s and not reasons[0].startswith("but"):
+    if not at_most and other.price.request_s * _ALIKE < best.request_s and not reasons[0].startswith("but"):
         reasons.append(_TOO_LITTLE)
     yield "keys and values with the host (-nkvo)", "; ".join((said, *reasons))
 
 
-def _when_deep(points: Points, best: Point, other: _Other) -> str:
+def _when_deep(points: Points, best: Point, other: Other) -> str:
     deep = other_work(points.question.goal.work, best.context)[1]
     now = _price_of(points, best, best.found, deep)
-    if other.found:
-        then = _price_of(points, best, other.found, deep)
+    if isinstance(other, FoundSettings):
+        then = _price_of(points, best, other, deep)
     else:  # a placing with its cache on the host whose memory was not laid out
         pricing = Pricing(best.variant.pieces, points.question.hardware, deep)
         split = (len(best.variant.pieces.layers) + 1 - other.placing.whole,) + (0,) * (len(best.found.split) - 1)

@@ -1,84 +1,137 @@
 """Points as the report has them: which knobs to change, what that gives, and what it costs."""
 
 from collections.abc import Iterator
-from typing import NamedTuple
+
+import msgspec
 
 from unslow.catalog.learned_speed import spread_of
 from unslow.facts.knob import Change, Knob
 from unslow.facts.values import MIB
-from unslow.think.fit.answers import parts_of, shown_memory
+from unslow.think.fit.answers import shown_memory
 from unslow.think.fit.report import MemoryShown
+from unslow.think.memory.llama_cpp.settings import Settings
+from unslow.think.physics.terms import Interval
 from unslow.think.plan.llama_cpp.placing import Placing, patterns
 from unslow.think.plan.llama_cpp.points import DEFAULT_CACHE, DEFAULT_MICRO_BATCH, Point
 from unslow.think.plan.llama_cpp.price import FoundSettings
 from unslow.think.plan.llama_cpp.question import LlamaPlanQuestion, Variant
+from unslow.think.plan.llama_cpp.search import USUAL_BATCH
+from unslow.think.plan.options import shown_speed
 from unslow.think.plan.quality import shown_quality
 from unslow.think.plan.report import ChangeShown, OptionShown, SpeedShown
-from unslow.think.speed.report import RateShown
 from unslow.think.speed.rows import CPU, DENSE, MOE, PARTIAL, PREFILL, SEVERAL
 
-_USUAL_BATCH = 2048
+_LITTLE_ROOM = 512 * MIB  # a desktop and a browser take about so much of a GPU now and then
+_NOTICED = 1.05  # less of a difference is not worth a word
 
 
-class Usual(NamedTuple):
-    """What a runtime does where nobody says, and what the machine allows."""
+class Shown:
+    """The words of one question, against what is now; `threads` are those that the runtime takes where nobody says."""
 
-    threads: int
-    slots: int | None = None
-    """None where one cache is shared by several, which no number of slots with a cache of their own is."""
-    micro_batch: int | None = DEFAULT_MICRO_BATCH  # None where it depends on the memory that is free
-    pinned: bool = False  # Whether weights with the host may lie in memory that a GPU copies from directly
+    def __init__(
+        self, question: LlamaPlanQuestion, now: tuple[ChangeShown, ...], before: FoundSettings | None, threads: int
+    ) -> None:
+        self.question, self.now, self.before, self.threads = question, now, before, threads
+        ollama = question.runtime == "Ollama"
+        # What need not be said. The four slots of llama-server share one cache, which no number of slots with a cache
+        # of their own is; Ollama's micro-batch depends on free memory (generationBatchForContext in server/sched.go)
+        self._usual_slots = 1 if ollama and not now else None
+        self._usual_micro_batch = None if ollama else DEFAULT_MICRO_BATCH
+
+    def option(self, point: Point) -> OptionShown:
+        """A point as the report has it."""
+        found = point.found
+        threads = f", {found.threads} thread{'s' * (found.threads > 1)}"
+        settings = tuple(
+            ChangeShown(knob=change.knob.value, value=change.value, why=change.why) for change in self._settings(point)
+        )
+        return OptionShown(
+            name=name_of(point) + ("" if found.threads == self.threads else threads),
+            quant=point.variant.quant,
+            context=point.context,
+            changes=self._changes(settings),
+            settings=settings,
+            speed=speed_of(self.question, found),
+            quality=shown_quality(point.cost),
+            devices=self._devices(found),
+            host=shown_memory(found.memory.needs[-1], self.question.hardware.host_room),
+            costs=tuple(self._costs(point)),
+            risk=self._risk(point),
+            speedup=self.before.price.request_s / found.price.request_s if self.before else None,
+        )
+
+    def _settings(self, point: Point) -> Iterator[Change]:
+        """All that a start must be told."""
+        variant, found, settings = point.variant, point.found, point.found.settings
+        if not variant.given:
+            yield Knob.MODEL_FILE.to(variant.file or variant.quant, f"the same model as {variant.quant}")
+        yield Knob.CONTEXT_LENGTH.to(settings.context, "tokens of all conversations")
+        if not settings.unified and settings.slots != self._usual_slots:
+            yield Knob.PARALLEL.to(settings.slots, "conversations at a time")
+        yield from _cache(settings)
+        yield from _where(variant, found)
+        if settings.micro_batch != self._usual_micro_batch:
+            larger = settings.micro_batch > DEFAULT_MICRO_BATCH
+            why = "prompts are read in larger pieces" if larger else "smaller buffers leave room for weights"
+            yield Knob.BATCH.to(settings.micro_batch, why)
+        if settings.batch != USUAL_BATCH:
+            yield Knob.LOGICAL_BATCH.to(settings.batch, "a micro-batch is part of a batch")
+        if found.threads != self.threads:
+            yield Knob.THREADS.to(found.threads, "one for each core")
+        if self.question.hardware.pinned and found.placing.first_complete and any(found.split):
+            yield Knob.LOAD_MODE.to("none", "the GPU copies weights for prompts from memory, not from a mapped file")
+
+    def _changes(self, wanted: tuple[ChangeShown, ...]) -> tuple[ChangeShown, ...]:
+        """What differs from what is set now, with what it was; what is only set now is taken away."""
+        was = {change.knob: change.value for change in self.now}
+        turned = [
+            msgspec.structs.replace(change, was=was.get(change.knob))
+            for change in wanted
+            if change.knob not in was or was[change.knob] != change.value
+        ]
+        names = {change.knob for change in wanted}
+        gone = [
+            ChangeShown(knob=knob, value=None, was=value, why="not needed any more")
+            for knob, value in was.items()
+            if knob not in names
+        ]
+        return (*turned, *gone)
+
+    def _devices(self, found: FoundSettings) -> tuple[MemoryShown, ...]:
+        pairs = zip(found.memory.needs[:-1], self.question.hardware.rooms, strict=True)
+        margin = self.question.margin_bytes
+        return tuple(shown_memory(n, r, r.context_bytes if n.total else 0, 0, margin) for n, r in pairs)
+
+    def _costs(self, point: Point) -> list[str]:
+        costs: list[str] = []
+        before = self.before
+        if not point.variant.given:
+            missing = "" if point.variant.at_hand else ", not on this machine"
+            costs.append(f"another file: {point.variant.quant}{missing}")
+            costs += filter(None, [point.cost.weights.words])
+        if point.found.settings.cache_types != DEFAULT_CACHE.lower() and point.cost.cache.words:
+            costs.append(point.cost.cache.words)
+        if before and before.price.prompt_token_s * _NOTICED < point.found.price.prompt_token_s:
+            slower = point.found.price.prompt_token_s / before.price.prompt_token_s
+            costs.append(f"prompts are read {slower:.1f} times slower")
+        if before and before.price.step_s * _NOTICED < point.found.price.step_s:
+            slower = point.found.price.step_s / before.price.step_s
+            costs.append(f"answers are {slower:.1f} times slower")
+        if point.found.settings.micro_batch < DEFAULT_MICRO_BATCH:
+            costs.append(f"long prompts are read in pieces of {point.found.settings.micro_batch} tokens")
+        return costs
+
+    def _risk(self, point: Point) -> str:
+        left = [shown.free_bytes for shown in self._devices(point.found) if shown.free_bytes is not None]
+        if point.found.memory.estimated:
+            return "its buffers are estimated: if it does not load, leave a layer more to the host"
+        if left and min(left) < _LITTLE_ROOM:
+            free = min(left) / MIB
+            return f"only {free:,.0f} MiB stay free: a program that takes more of the GPU's memory makes it fail"
+        return ""
 
 
-def settings_of(point: Point, usual: Usual) -> tuple[ChangeShown, ...]:
-    """All that a start must be told."""
-    return tuple(
-        ChangeShown(knob=change.knob.value, value=change.value, why=change.why)
-        for change in _turned(point.variant, point.found, usual)
-    )
-
-
-def changes_of(point: Point, now: tuple[ChangeShown, ...], usual: Usual) -> tuple[ChangeShown, ...]:
-    """What differs from what is set now, with what it was; what is only set now is taken away."""
-    was = {change.knob: change.value for change in now}
-    wanted = settings_of(point, usual)
-    turned = [
-        ChangeShown(knob=c.knob, value=c.value, was=was.get(c.knob), why=c.why)
-        for c in wanted
-        if c.knob not in was or was[c.knob] != c.value
-    ]
-    names = {change.knob for change in wanted}
-    gone = [
-        ChangeShown(knob=knob, value=None, was=value, why="not needed any more")
-        for knob, value in was.items()
-        if knob not in names
-    ]
-    return (*turned, *gone)
-
-
-def _turned(variant: Variant, found: FoundSettings, usual: Usual) -> Iterator[Change]:
-    settings = found.settings
-    if not variant.given:
-        yield Knob.MODEL_FILE.to(variant.file or variant.quant, f"the same model as {variant.quant}")
-    yield Knob.CONTEXT_LENGTH.to(settings.context, "tokens of all conversations")
-    if not settings.unified and settings.slots != usual.slots:
-        yield Knob.PARALLEL.to(settings.slots, "conversations at a time")
-    yield from _cache(found)
-    yield from _where(variant, found)
-    if settings.micro_batch != usual.micro_batch:
-        larger = settings.micro_batch > DEFAULT_MICRO_BATCH
-        why = "prompts are read in larger pieces" if larger else "smaller buffers leave room for weights"
-        yield Knob.BATCH.to(settings.micro_batch, why)
-    if settings.batch != _USUAL_BATCH:
-        yield Knob.LOGICAL_BATCH.to(settings.batch, "a micro-batch is part of a batch")
-    if found.threads != usual.threads:
-        yield Knob.THREADS.to(found.threads, "one for each core")
-    if usual.pinned and found.placing.first_complete and any(found.split):
-        yield Knob.LOAD_MODE.to("none", "the GPU copies weights for prompts from memory, not from a mapped file")
-
-
-def _cache(found: FoundSettings) -> Iterator[Change]:
-    settings = found.settings
+def _cache(settings: Settings) -> Iterator[Change]:
     if settings.key_type != DEFAULT_CACHE:
         yield Knob.KV_CACHE_TYPE.to(settings.key_type.lower(), "a smaller cache leaves room for weights")
     if settings.value_type != settings.key_type:
@@ -111,112 +164,27 @@ def _where(variant: Variant, found: FoundSettings) -> Iterator[Change]:
         yield Knob.TENSOR_SPLIT.to(",".join(map(str, found.split)), "layers of each GPU")
 
 
-_LITTLE_ROOM = 512 * MIB  # a desktop and a browser take about so much of a GPU now and then
-_NOTICED = 1.05  # less of a difference is not worth a word
-
-
-class Shown:
-    """The words of one question, against what is now."""
-
-    def __init__(
-        self, question: LlamaPlanQuestion, now: tuple[ChangeShown, ...], before: FoundSettings | None, threads: int
-    ) -> None:
-        self.question, self.now, self.before = question, now, before
-        ollama = question.runtime == "Ollama"
-        self.usual = Usual(
-            threads,
-            slots=1 if ollama and not now else None,  # of llama-server four that share one cache
-            micro_batch=None if ollama else DEFAULT_MICRO_BATCH,  # server/sched.go, generationBatchForContext
-            pinned=question.hardware.pinned,
-        )
-
-    def option(self, point: Point) -> OptionShown:
-        """A point as the report has it."""
-        found, room = point.found, self.question.hardware.host_room
-        threads = f", {found.threads} thread{'s' * (found.threads > 1)}"
-        return OptionShown(
-            name=name_of(point) + ("" if found.threads == self.usual.threads else threads),
-            quant=point.variant.quant,
-            context=point.context,
-            changes=changes_of(point, self.now, self.usual),
-            settings=settings_of(point, self.usual),
-            speed=speed_of(self.question, found),
-            quality=shown_quality(point.cost),
-            devices=self._devices(found),
-            host=shown_memory(room.name if room else "host", parts_of(found.memory.needs[-1]), room),
-            costs=tuple(self._costs(point)),
-            risk=self._risk(point),
-            speedup=self.before.price.request_s / found.price.request_s if self.before else None,
-        )
-
-    def _devices(self, found: FoundSettings) -> tuple[MemoryShown, ...]:
-        pairs = zip(found.memory.needs[:-1], self.question.hardware.rooms, strict=True)
-        margin = self.question.margin_bytes
-        return tuple(
-            shown_memory(r.name, parts_of(n), r, r.context_bytes if n.total else 0, 0, margin) for n, r in pairs
-        )
-
-    def _costs(self, point: Point) -> list[str]:
-        costs: list[str] = []
-        before = self.before
-        if not point.variant.given:
-            missing = "" if point.variant.at_hand else ", not on this machine"
-            costs.append(f"another file: {point.variant.quant}{missing}")
-            costs += filter(None, [point.cost.weights.words])
-        if point.found.settings.cache_types != DEFAULT_CACHE.lower() and point.cost.cache.words:
-            costs.append(point.cost.cache.words)
-        if before and before.price.prompt_token_s * _NOTICED < point.found.price.prompt_token_s:
-            slower = point.found.price.prompt_token_s / before.price.prompt_token_s
-            costs.append(f"prompts are read {slower:.1f} times slower")
-        if before and before.price.step_s * _NOTICED < point.found.price.step_s:
-            slower = point.found.price.step_s / before.price.step_s
-            costs.append(f"answers are {slower:.1f} times slower")
-        if point.found.settings.micro_batch < DEFAULT_MICRO_BATCH:
-            costs.append(f"long prompts are read in pieces of {point.found.settings.micro_batch} tokens")
-        return costs
-
-    def _risk(self, point: Point) -> str:
-        left = [shown.free_bytes for shown in self._devices(point.found) if shown.free_bytes is not None]
-        if point.found.memory.estimated:
-            return "its buffers are estimated: if it does not load, leave a layer more to the host"
-        if left and min(left) < _LITTLE_ROOM:
-            free = min(left) / MIB
-            return f"only {free:,.0f} MiB stay free: a program that takes more of the GPU's memory makes it fail"
-        return ""
-
-
 def name_of(point: Point) -> str:
     """A few words that tell it from others."""
-    found, words = point.found, [point.variant.quant]
-    settings, placing = found.settings, found.placing
-    words.append(f"{point.context:,} tokens")
+    found, settings, placing = point.found, point.found.settings, point.found.placing
+    used = sum(map(bool, found.split))
+    words = [point.variant.quant, f"{point.context:,} tokens"]
     words.append(f"cache {settings.cache_types}" + ("" if settings.cache_on_gpu else " with the host"))
-    if not found.split or not any(found.split):
+    if not used:
         words.append("on the CPU")
-    elif not placing.first_complete:
-        words.append(_on_gpus(found))
+    elif placing.first_complete:
+        parted = placing.first_complete - placing.whole
+        what = "experts" if point.variant.pieces.is_sparse else "feed-forward"
+        parts = [_layers(placing.whole)] if placing.whole else []
+        parts += [f"the {what} of {_layers(parted)}"] if parted else []
+        words.append(f"{' and '.join(parts)} with the host")
+    elif len(found.split) == 1:
+        words.append("all on the GPU")
     else:
-        words.append(_with_host(point))
+        words.append("all on one GPU" if used == 1 else f"all on {used} GPUs")
     if settings.micro_batch != DEFAULT_MICRO_BATCH:
         words.append(f"micro-batch {settings.micro_batch}")
     return ", ".join(words)
-
-
-def _on_gpus(found: FoundSettings) -> str:
-    if len(found.split) == 1:
-        return "all on the GPU"
-    used = sum(1 for count in found.split if count)
-    return "all on one GPU" if used == 1 else f"all on {used} GPUs"
-
-
-def _with_host(point: Point) -> str:
-    placing, pieces = point.found.placing, point.variant.pieces
-    parted = placing.first_complete - placing.whole
-    what = "experts" if pieces.is_sparse else "feed-forward"
-    parts = [_layers(placing.whole)] if placing.whole else []
-    if parted:
-        parts.append(f"the {what} of {_layers(parted)}")
-    return f"{' and '.join(parts)} with the host"
 
 
 def _layers(count: int) -> str:
@@ -229,20 +197,17 @@ def speed_of(question: LlamaPlanQuestion, found: FoundSettings) -> SpeedShown:
     decode = spread_of(spread_group(found.placing, found.split, sparse=question.given.pieces.is_sparse), backend)
     prefill = spread_of(PREFILL, backend)
     price, work = found.price, question.goal.work
+    rate, read = price.decode_tokens_per_s, price.prefill_tokens_per_s
     slow, fast = (
         work.prompt * price.prompt_token_s / reading + work.answer * price.step_s / writing
         for reading, writing in ((prefill.low, decode.low), (prefill.high, decode.high))
     )
-    return SpeedShown(
-        decode_tokens_per_s=_rate(price.decode_tokens_per_s, decode.low, decode.high),
-        prefill_tokens_per_s=_rate(price.prefill_tokens_per_s, prefill.low, prefill.high),
-        request_s=RateShown(low=fast, mid=price.request_s, high=slow),
-        together_tokens_per_s=price.decode_tokens_per_s * work.users if work.users > 1 else None,
+    return shown_speed(
+        Interval(rate * decode.low, rate, rate * decode.high),
+        Interval(read * prefill.low, read, read * prefill.high),
+        Interval(fast, price.request_s, slow),
+        rate * work.users if work.users > 1 else None,
     )
-
-
-def _rate(mid: float, low: float, high: float) -> RateShown:
-    return RateShown(low=mid * low, mid=mid, high=mid * high)
 
 
 def spread_group(placing: Placing, split: tuple[int, ...], *, sparse: bool) -> str:

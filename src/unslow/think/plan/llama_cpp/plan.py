@@ -63,7 +63,7 @@ def drafted_option(question: LlamaPlanQuestion, best: Point, shown: Shown) -> tu
     if point is None:
         return None, f"with the draft model {draft.name} beside it, nothing fits"
     price, needed = _price(question, draft, point)
-    beside = Shown(points.question, shown.now, shown.before, shown.usual.threads)
+    beside = Shown(points.question, shown.now, shown.before, shown.threads)
     option = beside.option(point._replace(found=point.found._replace(price=price)))
     # What the speed was taken for, and from where on it is one
     gains = f"it gains from {needed:.0%} on" if needed is not None else "it can't gain here"
@@ -112,8 +112,8 @@ _MOST_SHOWN = 8
 
 def plan_llama_cpp(
     question: LlamaPlanQuestion, now: tuple[ChangeShown, ...], by_itself: int, hindered: float = 1.0
-) -> tuple[Planned, OptionShown | None]:
-    """The plan, and what is now; `by_itself` is how many threads llama.cpp takes where nobody says.
+) -> Planned:
+    """The plan, with what is now; `by_itself` is how many threads llama.cpp takes where nobody says.
 
     What runs takes `hindered` times as long as by itself: its threads are more than it has time of processors for.
     """
@@ -135,7 +135,7 @@ def plan_llama_cpp(
         reason, hint = _why_not(points, chosen)
         few = _told_apart(sorted(chosen.front, key=lambda point: point.request_s))[:_MOST_SHOWN]
         options = tuple(shown.option(point) for point in few)
-        return Planned(options, None, (), searched, (), reason, hint), current
+        return Planned(options, None, (), searched, (), reason, hint, current)
     # A front that can be read: the best, and the others from the quickest on
     best = chosen.best
     others = sorted((point for point in chosen.front if point is not best), key=lambda point: point.request_s)
@@ -150,7 +150,8 @@ def plan_llama_cpp(
         rejected_options(points, best, left_out),
         searched,
         (*_notes(points, best), *((told,) if told else ())),
-    ), current
+        current=current,
+    )
 
 
 def _before(points: Points, hindered: float) -> Point | None:
@@ -230,20 +231,20 @@ _NONE = ChangeShown(knob=Knob.DEVICE.value, value="none", why="the GPUs have no 
 
 def plan_with_or_without_gpus(
     question: LlamaPlanQuestion, now: tuple[ChangeShown, ...], by_itself: int, hindered: float = 1.0
-) -> tuple[Planned, OptionShown | None]:
-    """The plan, on processors alone where nothing at all fits with GPUs; and what is now.
+) -> Planned:
+    """The plan, on processors alone where nothing at all fits with GPUs.
 
     What runs beside full GPUs is not priced: some of it lies where nobody put it.
     """
     hardware = question.hardware
     full = bool(hardware.rooms) and max(hardware.free_bytes) <= question.margin_bytes
     with_gpus = None if full else plan_llama_cpp(question, now, by_itself, hindered)
-    if with_gpus and (with_gpus[0].options or not hardware.rooms):
+    if with_gpus and (with_gpus.options or not hardware.rooms):
         return with_gpus
-    without, _ = plan_llama_cpp(question._replace(hardware=hardware.without_gpus(), current=None), now, by_itself)
+    without = plan_llama_cpp(question._replace(hardware=hardware.without_gpus(), current=None), now, by_itself)
     if with_gpus and not without.options:  # which says what there is of both
         return with_gpus
-    return without._replace(options=tuple(_without_gpus(option, now) for option in without.options)), None
+    return without._replace(options=tuple(_without_gpus(option, now) for option in without.options), current=None)
 
 
 def _without_gpus(option: OptionShown, now: tuple[ChangeShown, ...]) -> OptionShown:

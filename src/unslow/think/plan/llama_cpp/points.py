@@ -10,13 +10,13 @@ from typing import NamedTuple
 
 from unslow.facts.errors import UserError
 from unslow.facts.model import Blueprint
-from unslow.facts.values import GIB
 from unslow.think.hardware import Hardware
 from unslow.think.memory.llama_cpp.hyperparameters import hyper_of
 from unslow.think.memory.llama_cpp.need import Need
 from unslow.think.memory.llama_cpp.places import Places
 from unslow.think.memory.llama_cpp.settings import CELLS_PADDING, Settings, ollama_micro_batch
-from unslow.think.plan.goal import Goal, Work
+from unslow.think.physics.placement import FIT_MARGIN_BYTES
+from unslow.think.plan.goal import Goal
 from unslow.think.plan.llama_cpp.placing import Placing, placed_settings
 from unslow.think.plan.llama_cpp.price import Counted, FoundSettings, Guard, Pricing, floor_of, guards_of
 from unslow.think.plan.llama_cpp.question import Abilities, LlamaPlanQuestion, Variant
@@ -54,11 +54,9 @@ _CACHE = "Q8_0"  # the smallest that costs no quality
 
 def has_room_for(blueprint: Blueprint, hardware: Hardware) -> bool:
     """Whether GPUs and host together hold as much as its weights: what has no room needs no search."""
-    rooms, host = hardware.rooms, hardware.host_room
-    shared = max((room.capacity_bytes for room in rooms if room.unified), default=inf)
-    of_host = host.usable_bytes if host else shared
-    weights = blueprint.weights_bytes
-    return LOADED * weights <= sum(hardware.free_bytes) + of_host
+    shared = max((room.capacity_bytes for room in hardware.rooms if room.unified), default=inf)
+    of_host = hardware.host_room.usable_bytes if hardware.host_room else shared
+    return LOADED * blueprint.weights_bytes <= sum(hardware.free_bytes) + of_host
 
 
 def fits_whole(blueprint: Blueprint, hardware: Hardware, goal: Goal, margin_bytes: int) -> bool:
@@ -73,29 +71,23 @@ def fits_whole(blueprint: Blueprint, hardware: Hardware, goal: Goal, margin_byte
     return Setup(blueprint, hardware, settings, margin_bytes).left() >= 0
 
 
-FIT_MARGIN_BYTES = GIB
-
-
 _WHOLE_LAYERS = Abilities(apart=False, cache_on_host=False)
 _WHOLE_EXPERTS = Abilities(partly=False, cache_on_host=False)
 
 
-def fitted_by_itself(search: Search, base: Settings, margin_bytes: int = FIT_MARGIN_BYTES) -> FoundSettings | None:
-    """Its settings and their price; None where not even the host has room."""
-    found = None
-    if search.pieces.is_sparse:
-        found = _best(search, base, margin_bytes, _WHOLE_EXPERTS)
-    return found or _best(search, base, margin_bytes, _WHOLE_LAYERS)
+def fitted_by_itself(search: Search, base: Settings) -> FoundSettings | None:
+    """What llama.cpp's own fit places, with its price; None where not even the host has room.
 
-
-def _best(search: Search, base: Settings, margin_bytes: int, abilities: Abilities) -> FoundSettings | None:
-    """The most that fits: of experts those of whole layers while everything else is on GPUs, else whole layers."""
-    mapped = search.hardware._replace(pinned=False)
-    pricing = Pricing(search.pieces, mapped, search.pricing.work)
-    own = Search(pricing, margin_bytes, search.threads, search.counted, abilities)
-    if abilities.apart:
-        own.allowed = lambda placing: not placing.whole
-    return own.best(base, (base.micro_batch,))
+    The most that fits: of experts those of whole layers while everything else is on GPUs, else whole layers.
+    """
+    mapped = Pricing(search.pieces, search.hardware._replace(pinned=False), search.pricing.work)
+    for abilities in (_WHOLE_EXPERTS, _WHOLE_LAYERS) if search.pieces.is_sparse else (_WHOLE_LAYERS,):
+        own = Search(mapped, FIT_MARGIN_BYTES, search.threads, search.counted, abilities)
+        if abilities.apart:
+            own.allowed = lambda placing: not placing.whole
+        if found := own.best(base, (base.micro_batch,)):
+            return found
+    return None
 
 
 def valued_placing(search: Search, base: Settings, placing: Placing, split: tuple[int, ...]) -> FoundSettings | None:
@@ -197,7 +189,7 @@ class Points:
     def _on_one(self, variant: Variant, base: Settings, number: int) -> FoundSettings | None:
         hardware = self.question.hardware
         one = hardware._replace(rooms=hardware.rooms[number : number + 1], chips=hardware.chips[number : number + 1])
-        search = self._new_search(variant, self.question.goal.work, one)
+        search = self._new_search(variant, one)
         others = [free for n, free in enumerate(hardware.free_bytes) if n != number]
         if max(others) > search.margin_bytes:
             search.allowed = lambda placing: not placing.first_complete
@@ -270,18 +262,18 @@ class Points:
     def search(self, variant: Variant) -> Search:
         """The search of a variant, for the user's work."""
         if variant.quant not in self._searches:
-            self._searches[variant.quant] = self._new_search(variant, self.question.goal.work)
+            self._searches[variant.quant] = self._new_search(variant)
         return self._searches[variant.quant]
 
     def fresh_search(self, variant: Variant) -> Search:
         """One that knows nothing yet, and guards nothing."""
-        search = self._new_search(variant, self.question.goal.work)
+        search = self._new_search(variant)
         search.same = ABOUT
         return search
 
-    def _new_search(self, variant: Variant, work: Work, hardware: Hardware | None = None) -> Search:
+    def _new_search(self, variant: Variant, hardware: Hardware | None = None) -> Search:
         asked = self.question
-        pricing = Pricing(variant.pieces, hardware or asked.hardware, work)
+        pricing = Pricing(variant.pieces, hardware or asked.hardware, asked.goal.work)
         return Search(pricing, asked.margin_bytes, asked.threads, self.counted, asked.abilities)
 
     def base(self, context: int) -> Settings:
@@ -304,7 +296,7 @@ class Points:
         """Decided once, for it is asked for many lengths; None where it can't be used, as llama.cpp has it then."""
         given, users = self.question.given, self.question.goal.work.users
         asked = Settings(context=CELLS_PADDING * users, slots=users, outputs=users)
-        memory = self._new_search(given, self.question.goal.work).laid_out(asked)
+        memory = self._new_search(given).laid_out(asked)
         return True if memory.kernels.flash_attention else None
 
     def _micro_batches(self, context: int) -> tuple[int, ...]:
@@ -318,9 +310,8 @@ class Points:
         """What llama.cpp does with the given file if it is told the context alone."""
         if context not in self._by_itself:
             given = self.question.given
-            search = self._new_search(given, self.question.goal.work)
             has_room = has_room_for(given.blueprint, self.question.hardware)
-            found = self._by_itself[context] = self._fitted(search, context) if has_room else None
+            found = self._by_itself[context] = self._fitted(self._new_search(given), context) if has_room else None
             if found:
                 sizes = [need.compute for need in found.memory.needs[:-1]]
                 self.search(given).buffers.hint(found.settings, found.placing.kind, sizes)

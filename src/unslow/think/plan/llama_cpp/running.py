@@ -18,9 +18,9 @@ from unslow.think.plan.goal import Goal
 from unslow.think.plan.llama_cpp.pieces import Pieces
 from unslow.think.plan.llama_cpp.points import DEFAULT_CACHE, DEFAULT_MICRO_BATCH
 from unslow.think.plan.llama_cpp.question import Current
+from unslow.think.plan.llama_cpp.search import USUAL_BATCH
 from unslow.think.plan.report import ChangeShown
 
-_USUAL_BATCH = 2048
 UNMAPPED = ("none", "mlock", "dio")  # ways of loading that put weights with the host into memory of the GPU's own kind
 _COUNTED = ("--n-cpu-moe ", "--cpu-moe")  # how experts that are counted by layers stand among the overrides
 
@@ -37,6 +37,11 @@ class Seen(NamedTuple):
     def layers(self) -> int:
         """Of the model, without the output."""
         return len(self.pieces.layers)
+
+    @property
+    def threads(self) -> int:
+        """As somebody set them, else those that it takes by itself."""
+        return int(self.case.runtime.threads.value_or(0)) or self.by_itself
 
 
 def context_of(case: Case) -> int:
@@ -72,21 +77,19 @@ def _multiplies(case: Case) -> bool:
 
 def current_of(seen: Seen) -> Current:
     """The settings and where everything lies."""
-    case = seen.case
-    threads = int(case.runtime.threads.value_or(seen.by_itself) or seen.by_itself)
+    settings = settings_of(seen.case)
     if not seen.on_gpus:
-        return Current(settings_of(case), threads, whole=seen.layers)
+        return Current(settings, seen.threads, whole=seen.layers)
     whole = _whole(seen)
-    pinned = case.runtime.load_mode.value_or("") in UNMAPPED
-    return Current(settings_of(case), threads, whole, _apart(seen, whole), pinned)
+    pinned = seen.case.runtime.load_mode.value_or("") in UNMAPPED
+    return Current(settings, seen.threads, whole, _apart(seen, whole), pinned)
 
 
 def hindered_by_threads(seen: Seen) -> float:
     """By how much its threads slow it down where all is computed by processors whose time is limited; else 1."""
     if seen.on_gpus:
         return 1.0
-    threads = float(seen.case.runtime.threads.value_or(seen.by_itself) or seen.by_itself)
-    return float(throttling(threads, own_cpus(seen.case), quota_of(seen.case)[0].value_or(0.0)))
+    return float(throttling(float(seen.threads), own_cpus(seen.case), quota_of(seen.case)[0].value_or(0.0)))
 
 
 def settings_of(case: Case) -> Settings:
@@ -96,7 +99,7 @@ def settings_of(case: Case) -> Settings:
     told = 0 if _multiplies(case) else int(runtime.context_length.value_or(0))
     return Settings(
         context=told or context_of(case) * slots_of(case) or Settings().context,
-        batch=int(runtime.batch.value_or(_USUAL_BATCH)),
+        batch=int(runtime.batch.value_or(USUAL_BATCH)),
         micro_batch=int(runtime.ubatch.value_or(DEFAULT_MICRO_BATCH)),
         slots=slots,
         unified=runtime.kv_unified.value_or(default=not own or slots == 1),
@@ -153,18 +156,18 @@ def _layers_of(seen: Seen, whole: int, lacking: float) -> int:
 
 def now_of(seen: Seen, told: Mapping[str, str], *, users_asked: bool = False) -> tuple[ChangeShown, ...]:
     """What is set now, knob by knob; `told` is what somebody wrote on its command line, by the name of the setting."""
-    return tuple(ChangeShown(knob=knob.value, value=value) for knob, value in _turned(seen, told, users_asked))
+    turned = _turned_knobs(seen, told, users_asked=users_asked)
+    return tuple(ChangeShown(knob=knob.value, value=value) for knob, value in turned)
 
 
-def _turned(seen: Seen, told: Mapping[str, str], users_asked: bool) -> Iterator[tuple[Knob, Setting]]:  # noqa: FBT001
+def _turned_knobs(seen: Seen, told: Mapping[str, str], *, users_asked: bool) -> Iterator[tuple[Knob, Setting]]:
     case = seen.case
     settings, runtime = settings_of(case), case.runtime
     # The context stays as it is with other settings where somebody told it, or it is the longest
     own_fit = runtime.name.value_or("").endswith("llama.cpp") and "context" not in told
     if not own_fit or settings.context == seen.pieces.blueprint.count("context_length"):
         yield Knob.CONTEXT_LENGTH, settings.context
-    own = slots_of(case)
-    if settings.slots == 1 or own > 1 or (users_asked and "slots" in told):
+    if settings.slots == 1 or slots_of(case) > 1 or (users_asked and "slots" in told):
         yield Knob.PARALLEL, settings.slots
     yield from _cache(settings, told)
     if seen.on_gpus:
@@ -173,20 +176,18 @@ def _turned(seen: Seen, told: Mapping[str, str], users_asked: bool) -> Iterator[
         yield Knob.DEVICE, "none"
     if settings.micro_batch != DEFAULT_MICRO_BATCH or _multiplies(case):
         yield Knob.BATCH, settings.micro_batch
-    if settings.batch != _USUAL_BATCH and "batch" in told:
+    if settings.batch != USUAL_BATCH and "batch" in told:
         yield Knob.LOGICAL_BATCH, settings.batch
-    threads = int(runtime.threads.value_or(0))
-    if threads and threads != seen.by_itself:
-        yield Knob.THREADS, threads
+    if seen.threads != seen.by_itself:
+        yield Knob.THREADS, seen.threads
 
 
 def _cache(settings: Settings, told: Mapping[str, str]) -> Iterator[tuple[Knob, Setting]]:
-    packed = settings.value_type != DEFAULT_CACHE
     if settings.key_type != DEFAULT_CACHE:
         yield Knob.KV_CACHE_TYPE, settings.key_type.lower()
     if settings.value_type != settings.key_type:
         yield Knob.VALUE_CACHE_TYPE, settings.value_type.lower()
-    if packed or ("flash_attention" in told and settings.flash_attention is False):
+    if settings.value_type != DEFAULT_CACHE or ("flash_attention" in told and settings.flash_attention is False):
         yield Knob.FLASH_ATTENTION, settings.flash_attention is not False
     if not settings.cache_on_gpu:
         yield Knob.KV_OFFLOAD, False

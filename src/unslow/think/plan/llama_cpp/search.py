@@ -63,39 +63,12 @@ class Priced(NamedTuple):
     split: tuple[int, ...]
 
 
-class Quickest:
-    """What was priced once is not priced again."""
-
-    def __init__(self, pricing: Pricing, threads: int, counted: Counted) -> None:
-        self._pricing, self._threads, self._counted = pricing, threads, counted
-        self._known: dict[tuple[Settings, int, tuple[Guard, ...], Allowed], tuple[Priced | None, Sequence[Placed]]] = {}
-        """Beside each are its placings: this keeps them, and with them their number."""
-
-    def of(
-        self, settings: Settings, placings: Sequence[Placed], guards: tuple[Guard, ...], allowed: Allowed
-    ) -> Priced | None:
-        """The quickest that is allowed and leaves other work as quick as it is; None where there is none."""
-        key = settings, id(placings), guards, allowed
-        if key not in self._known:
-            some = [each for each in placings if allowed is None or allowed(each[0])]
-            kept = [True] * len(some)
-            for guard in guards:
-                prices = guard.pricing.prices(settings, some, self._threads)
-                kept = [ok and guard.allows(price) for ok, price in zip(kept, prices, strict=True)]
-            guarded = [placing for placing, ok in zip(some, kept, strict=True) if ok]
-            self._counted.priced += len(guarded)
-            prices = self._pricing.prices(settings, guarded, self._threads)
-            tried = [Priced(price, *placing) for price, placing in zip(prices, guarded, strict=True)]
-            self._known[key] = min(tried, key=lambda each: each.price.request_s, default=None), placings
-        return self._known[key][0]
-
-
 # A way is everything but where things lie. Its bound is the price with buffers that are known to be no larger than its
 # own, of what was not tried yet. Of the way with the best bound a placing is laid out exactly and checked against all
 # memories: first what will do as a rule, then what the bounds leave open. Once no bound is below the quickest that fits
 # by more than a hundredth, nothing can beat it by more.
 
-_USUAL_BATCH = 2048
+USUAL_BATCH = 2048
 WORKSPACE_BYTES, SPARSE_WORKSPACE_BYTES = 160 * MIB, 320 * MIB
 """What no plan goes below: the first prompt took 74 to 126 MiB beside all buffers on an H200, and 172 to 236 with
 experts, the more the larger the micro-batch (lab/plan_gpu)."""
@@ -130,14 +103,14 @@ class Search:
         self.same = EXACTLY
         """Times that what is found may take of what nobody looked at."""
         self.guards: tuple[Guard, ...] = ()
-        self.allowed: Callable[[Placing], bool] | None = None
-        """Which placings may be chosen; all of them where nothing is said."""
+        self.allowed: Allowed = None
         hardware = self.hardware
         self._fitting = Fitting(self.pieces, len(hardware.rooms), abilities, hardware.speeds)
         self._layouts = Layouts(self.pieces, hardware, self.margin_bytes, abilities.fuses)
         self.buffers = Buffers(len(hardware.rooms))
         self._free_bytes = hardware.free_bytes
-        self._quickest = Quickest(pricing, threads, counted)
+        self._known: dict[tuple[Settings, int, tuple[Guard, ...], Allowed], tuple[Priced | None, Sequence[Placed]]] = {}
+        """The quickest of placings that were priced. Beside each are those: this keeps them, and so their number."""
 
     def best(
         self, base: Settings, micro_batches: Sequence[int], sides: Sequence[bool] = (True,), below_s: float = inf
@@ -198,11 +171,28 @@ class Search:
             return inf
         return max(_FEWEST_TRIES, _LAYERS_TRIED // max(1, len(self.pieces.layers)))
 
-    def best_of(self, settings: Settings, allowed: Callable[[Placing], bool]) -> tuple[Price, Placing] | None:
+    def best_of(self, settings: Settings, allowed: Allowed) -> Priced | None:
         """The quickest placing of one way among some, whatever else gets slower by it; its memory is not laid out."""
         way = _Way(settings, Ledger(self.pieces, settings), {})
-        found = self._quickest.of(settings, self._placings(way), (), allowed)
-        return None if found is None else (found.price, found.placing)
+        return self._quickest(settings, self._placings(way), (), allowed)
+
+    def _quickest(
+        self, settings: Settings, placings: Sequence[Placed], guards: tuple[Guard, ...], allowed: Allowed
+    ) -> Priced | None:
+        """The quickest that is allowed and leaves other work as quick as it is; None where there is none."""
+        key = settings, id(placings), guards, allowed
+        if key not in self._known:
+            some = [each for each in placings if allowed is None or allowed(each[0])]
+            kept = [True] * len(some)
+            for guard in guards:
+                prices = guard.pricing.prices(settings, some, self.threads)
+                kept = [ok and guard.allows(price) for ok, price in zip(kept, prices, strict=True)]
+            guarded = [placing for placing, ok in zip(some, kept, strict=True) if ok]
+            self.counted.priced += len(guarded)
+            prices = self.pricing.prices(settings, guarded, self.threads)
+            tried = [Priced(price, *placing) for price, placing in zip(prices, guarded, strict=True)]
+            self._known[key] = min(tried, key=lambda each: each.price.request_s, default=None), placings
+        return self._known[key][0]
 
     def _ways(self, base: Settings, micro_batches: Sequence[int], sides: Sequence[bool]) -> Iterator[_Way]:
         """Every micro-batch, with the cache beside its layers or on the host."""
@@ -210,7 +200,7 @@ class Search:
         for on_gpu in sides:
             ledger = Ledger(self.pieces, base._replace(cache_on_gpu=on_gpu))
             for micro in micro_batches:
-                settings = base._replace(micro_batch=micro, batch=max(_USUAL_BATCH, micro), cache_on_gpu=on_gpu)
+                settings = base._replace(micro_batch=micro, batch=max(USUAL_BATCH, micro), cache_on_gpu=on_gpu)
                 self.counted.combinations += self._combinations
                 yield _Way(settings, ledger, self.buffers.guesses(settings))
 
@@ -272,7 +262,7 @@ class Search:
 
     def _best_placing(self, way: _Way, guesses: Guesses | None = None) -> Priced | None:
         """The quickest of all that fit, as far as buffers are known, and that keep other work as quick as it is."""
-        return self._quickest.of(way.settings, self._placings(way, guesses), self.guards, self.allowed)
+        return self._quickest(way.settings, self._placings(way, guesses), self.guards, self.allowed)
 
     def _placings(self, way: _Way, guesses: Guesses | None = None) -> Sequence[Placed]:
         least = self.buffers.least(way.settings, guesses)

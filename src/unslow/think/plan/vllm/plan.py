@@ -9,13 +9,14 @@ from unslow.facts.knob import Knob, Setting
 from unslow.facts.values import GIB
 from unslow.think.fit.answers import shown_held
 from unslow.think.memory.vllm import vllm_memory
+from unslow.think.plan.options import changes_of, shown_settings, shown_speed
 from unslow.think.plan.pareto_front import Planned, pareto_front, thinned
 from unslow.think.plan.quality import hf_quality
-from unslow.think.plan.report import ChangeShown, OptionShown, SearchedShown, SpeedShown
+from unslow.think.plan.report import OptionShown, SearchedShown
 from unslow.think.plan.vllm.choices import Choice, VllmPlanQuestion, freest, refused
 from unslow.think.plan.vllm.search import Point, Search, admitted_points, best_point, felt_rate, rejected_options
 from unslow.think.plan.vllm.speed import fetching
-from unslow.think.speed.question import USUAL_LINK, shown_rate
+from unslow.think.speed.question import USUAL_LINK
 
 _TIGHT = 0.95  # a share from which on little is left for what is not counted, such as another program's start
 
@@ -23,13 +24,9 @@ _TIGHT = 0.95  # a share from which on little is left for what is not counted, s
 def shown_option(question: VllmPlanQuestion, point: Point, before: Point | None = None) -> OptionShown:
     """The option; `before` is what runs now."""
     choice, served, of = point.choice, point.served, question.checkpoints[point.choice.checkpoint]
-    was = dict(settings_of(question, question.now))
     set_ = [*settings_of(question, choice), *_cards(question, choice)]
-    changes = tuple(
-        ChangeShown(knob=knob, value=value, was=was.get(knob), why=_why(question, point, knob))
-        for knob, value in set_
-        if value != was.get(knob)
-    )
+    settings = shown_settings(set_, dict(settings_of(question, question.now)))
+    together = served.decode.mid * served.at_once if question.goal.users > 1 else None
     found = []
     if choice.share >= _TIGHT:
         found.append("little memory stays free: start nothing else on the GPU")
@@ -43,16 +40,11 @@ def shown_option(question: VllmPlanQuestion, point: Point, before: Point | None 
         name=choice_name(question, choice),
         quant=of.quant,
         context=choice.context,
-        changes=changes,
-        settings=tuple(ChangeShown(knob=knob, value=value, was=was.get(knob)) for knob, value in set_),
-        speed=SpeedShown(
-            decode_tokens_per_s=shown_rate(served.decode),
-            prefill_tokens_per_s=shown_rate(served.prefill),
-            request_s=shown_rate(served.request_s),
-            together_tokens_per_s=served.decode.mid * served.at_once if question.goal.users > 1 else None,
-        ),
+        changes=changes_of(settings, lambda knob: _why(question, point, knob)),
+        settings=settings,
+        speed=shown_speed(served.decode, served.prefill, served.request_s, together),
         quality=hf_quality(of.quant, of.types, choice.kv, question.parameters, question.architecture),
-        devices=tuple(shown_held(card, room.name, room) for room, card in zip(rooms, held, strict=True)),
+        devices=tuple(shown_held(card, room) for room, card in zip(rooms, held, strict=True)),
         costs=option_costs(question, point, before),
         risk="; ".join(found),
         speedup=before.served.request_s.mid / served.request_s.mid if before else None,
