@@ -56,7 +56,7 @@ class Indexer:
             query = graph.mul_mat(self._rotation, index_queries(build, layer, ranks))
             query, weights = by_stream(build, query, build.linear(x, f"{name}.proj"))
             weights = graph.scale(weights)
-            self._picked = best_places(build, index_scores(build, layer, query, keys, weights, self._mask))
+            self._picked = best_places(build, layer, query, keys, weights, self._mask)
         return self._picked
 
 
@@ -76,24 +76,20 @@ def by_stream(build: Build, query: Node, weights: Node) -> tuple[Node, Node]:
     return query, graph.view(weights, (heads, tokens, 1, streams), (row, row * tokens, row * tokens))
 
 
-def index_scores(build: Build, layer: int, query: Node, keys: Node, weights: Node, mask: Node) -> Node:
-    """How much each query wants each key: (cells, tokens, 1, streams)."""
+def best_places(build: Build, layer: int, query: Node, keys: Node, weights: Node, mask: Node) -> Node:
+    """The places of the keys that each query wants most, by scores of (cells, tokens, 1, streams)."""
     graph = build.graph
     if build.kernels.indexer:
         shape = (keys.shape[2], query.shape[2], 1, query.shape[3])
         scores = graph.special("lightning_indexer", shape, query, keys, weights, mask)
         build.fused.append((layer, scores))
-        return scores
-    products = graph.mul_mat(graph.permute(keys, 0, 2, 1, 3), graph.permute(query, 0, 2, 1, 3))
-    products = graph.unary(graph.cont(graph.permute(products, 2, 1, 0, 3)))
-    total = graph.sum_rows(graph.mul(products, weights))
-    return graph.add(graph.cont(graph.permute(total, 2, 1, 0, 3)), mask)
-
-
-def best_places(build: Build, scores: Node) -> Node:
-    """Those of the highest scores of each query."""
+    else:
+        products = graph.mul_mat(graph.permute(keys, 0, 2, 1, 3), graph.permute(query, 0, 2, 1, 3))
+        products = graph.unary(graph.cont(graph.permute(products, 2, 1, 0, 3)))
+        total = graph.sum_rows(graph.mul(products, weights))
+        scores = graph.add(graph.cont(graph.permute(total, 2, 1, 0, 3)), mask)
     count = min(scores.shape[0], build.hyper.blueprint.count("attention.indexer.top_k"))
-    return build.graph.cont(build.graph.special("top_k", (count, *scores.shape[1:]), scores, kind="I32"))
+    return graph.cont(graph.special("top_k", (count, *scores.shape[1:]), scores, kind="I32"))
 
 
 def latent_attention(build: Build, layer: int, x: Node, inputs: CacheInputs, indexer: Indexer | None) -> Node:
@@ -288,7 +284,7 @@ class CompressedAttention:
             query = hadamard(build, query, self._index.rotation)
         weights = build.graph.scale(build.linear(x, f"{build.block(layer)}.indexer.proj"))
         query, weights = by_stream(build, query, weights)
-        return best_places(build, index_scores(build, layer, query, rows, weights, self._index.mask))
+        return best_places(build, layer, query, rows, weights, self._index.mask)
 
     def _product(self, layer: int, query: Node, key: Node, rows: Node | None, mask: Node | None) -> Node:
         """Attention over the last tokens and the compressed rows, whose keys are their values."""

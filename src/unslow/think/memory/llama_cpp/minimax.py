@@ -1,7 +1,5 @@
 """MiniMax: lightning attention (01) and block-sparse attention (M3)."""
 
-from typing import NamedTuple
-
 from unslow.facts.values import padded
 from unslow.think.memory.llama_cpp.attention import Heads, Operands, hadamard, rotated_for_cache, turned_by_rope
 from unslow.think.memory.llama_cpp.build import Build
@@ -113,14 +111,6 @@ class BlockSparse:
         return graph.special("top_k", (self._used, groups, tokens, 1), biased, kind="I32"), bias
 
 
-class _Heads(NamedTuple):
-    """Queries, keys and values: (length, heads, tokens, sequences)."""
-
-    query: Node
-    key: Node
-    value: Node
-
-
 def lightning_attention(build: Build, layer: int, x: Node, rows: StateRows) -> Node:
     """A whole layer, with its projections."""
     graph, name = build.graph, build.block(layer)
@@ -130,12 +120,15 @@ def lightning_attention(build: Build, layer: int, x: Node, rows: StateRows) -> N
     joined = graph.unary(build.linear(x, f"{name}.attn_qkv"))
     length = build.hyper.key_length(layer)
     joined = graph.reshape(joined, 3 * length, build.hyper.heads[layer], x.shape[1], x.shape[3])
-    heads = _Heads(*(graph.view(joined, (length, *joined.shape[1:]), joined.strides[1:]) for _ in range(3)))
+    query, key, value = (graph.view(joined, (length, *joined.shape[1:]), joined.strides[1:]) for _ in range(3))
     count, tokens, sequences = joined.shape[1:]
     cache = memory_cache(build, layer)
     memory = graph.reshape(load_state(build, cache, rows), length, length, count, sequences)
     rates = graph.scale(build.shared_input("F32", count, name="fading of each head"))
-    answer = _step(graph, heads, memory, rates) if tokens == 1 else _chunk(build, heads, memory, rates)
+    if tokens == 1:
+        answer = _step(graph, query, key, value, memory, rates)
+    else:
+        answer = _chunk(build, query, key, value, memory, rates)
     store_state(build, cache, answer.memory)
     output = graph.cont(graph.permute(answer.output, 0, 2, 1, 3))
     output = build.norm(graph.reshape(output, length * count, tokens, 1, sequences), f"{name}.attn_norm_2")
@@ -144,18 +137,18 @@ def lightning_attention(build: Build, layer: int, x: Node, rows: StateRows) -> N
     return graph.reshape(output, output.shape[0], build.tokens)
 
 
-def _step(graph: Graph, heads: _Heads, memory: Node, rates: Node) -> Answer:
-    """One token for each sequence."""
+def _step(graph: Graph, query: Node, key: Node, value: Node, memory: Node, rates: Node) -> Answer:
+    """One token for each sequence; queries, keys and values are (length, heads, tokens, sequences)."""
     fading = _fading(graph, rates)
-    value, key = (graph.cont(graph.permute(n, 1, 2, 0, 3)) for n in (heads.value, heads.key))
+    value, key = (graph.cont(graph.permute(n, 1, 2, 0, 3)) for n in (value, key))
     memory = graph.add(graph.mul(memory, fading), graph.mul_mat(key, value))
-    return Answer(graph.mul_mat(memory, graph.permute(heads.query, 0, 2, 1, 3)), memory)
+    return Answer(graph.mul_mat(memory, graph.permute(query, 0, 2, 1, 3)), memory)
 
 
-def _chunk(build: Build, heads: _Heads, memory: Node, rates: Node) -> Answer:
+def _chunk(build: Build, query: Node, key: Node, value: Node, memory: Node, rates: Node) -> Answer:
     """A prompt: what its tokens say to each other, and what the memory says to them."""
     graph = build.graph
-    _, count, tokens, sequences = heads.query.shape
+    _, count, tokens, sequences = query.shape
     by_token = 1, count, tokens, sequences
     since, until, between = (
         graph.unary(graph.scale(build.shared_input("F32", *shape, name=f"fading {when}")))
@@ -165,13 +158,13 @@ def _chunk(build: Build, heads: _Heads, memory: Node, rates: Node) -> Answer:
             ("between tokens", (tokens, tokens, count, sequences)),
         )
     )
-    before = graph.mul_mat(memory, graph.permute(graph.mul(heads.query, since), 0, 2, 1, 3))
-    query, key = (graph.permute(n, 0, 2, 1, 3) for n in (heads.query, heads.key))
-    scores = graph.mul(graph.mul_mat(key, query), between)
-    value = graph.cont(graph.permute(heads.value, 1, 2, 0, 3))
+    before = graph.mul_mat(memory, graph.permute(graph.mul(query, since), 0, 2, 1, 3))
+    products = graph.mul_mat(*(graph.permute(n, 0, 2, 1, 3) for n in (key, query)))
+    scores = graph.mul(products, between)
+    value = graph.cont(graph.permute(value, 1, 2, 0, 3))
     output = graph.expand(graph.add(before, graph.mul_mat(value, scores)))
     faded = graph.mul(memory, _fading(graph, rates))
-    written = graph.cont(graph.permute(graph.mul(heads.key, until), 1, 2, 0, 3))
+    written = graph.cont(graph.permute(graph.mul(key, until), 1, 2, 0, 3))
     return Answer(output, graph.add(faded, graph.mul_mat(written, value)))
 
 
