@@ -1,11 +1,8 @@
 """DeepSeek: latent attention, the indexer of its sparse attention, compressed tokens and hyper-connections."""
 
-from typing import NamedTuple
-
 from unslow.think.memory.llama_cpp.attention import (
     Extras,
     Heads,
-    Operands,
     attended,
     attention_product,
     hadamard,
@@ -298,16 +295,8 @@ class CompressedAttention:
         keys, seen = store_single_head(build, layer, key, self._inputs.key_rows, cells), self._inputs.mask
         if rows is not None and mask is not None:
             keys, seen = graph.concat(keys, rows, 2), graph.concat(seen, mask, 0)
-        result = attention_product(build, layer, Operands(query, keys, keys, seen))
+        result = attention_product(build, layer, query, keys, keys, seen)
         return result if rotation is None else hadamard(build, result, rotation)
-
-
-class _Mixture(NamedTuple):
-    """What a half reads, and by which weights its answer and the streams are mixed into the new ones."""
-
-    read: Node
-    answer_weights: Node
-    stream_weights: Node
 
 
 class HyperConnections:
@@ -326,13 +315,13 @@ class HyperConnections:
     def layer(self, layer: int, x: Node, mix: Mixer) -> Node:
         """One layer."""
         build, name = self._build, self._build.block(layer)
-        mixture = self._mixture(layer, "attn", x)
-        x = self._written(layer, mix(build.norm(mixture.read, f"{name}.attn_norm")), x, mixture)
-        mixture = self._mixture(layer, "ffn", x)
-        for node in (x, mixture.answer_weights, mixture.stream_weights):
+        read, *weights = self._mixture(layer, "attn", x)
+        x = self._written(layer, mix(build.norm(read, f"{name}.attn_norm")), x, *weights)
+        read, *weights = self._mixture(layer, "ffn", x)
+        for node in (x, *weights):
             build.graph.expand(node)
-        fed = feed_forward(build, layer, build.norm(mixture.read, f"{name}.ffn_norm"))
-        result = self._written(layer, fed, x, mixture)
+        fed = feed_forward(build, layer, build.norm(read, f"{name}.ffn_norm"))
+        result = self._written(layer, fed, x, *weights)
         if build.is_trial:  # llama.cpp keeps the last node of a layer on the layer's device in small batches
             result.backend = build.places.layers[layer]
         return result
@@ -351,14 +340,15 @@ class HyperConnections:
         flat = graph.norm(graph.reshape(x, x.shape[0] * x.shape[1], x.shape[2]))
         return graph.mul_mat(self._build.weight(name), flat)
 
-    def _mixture(self, layer: int, half: str, x: Node) -> _Mixture:
+    def _mixture(self, layer: int, half: str, x: Node) -> tuple[Node, Node, Node]:
+        """What a half reads, and by which weights its answer and the streams are mixed into the new ones."""
         build, graph, count = self._build, self._build.graph, self._count
         name = f"{build.block(layer)}.hc_{half}"
         scores = self._scores(f"{name}_fn.weight", x)
         reading = graph.scale(graph.unary(self._part(scores, name, count)))
         answers = graph.scale(graph.unary(self._part(scores, name, count)))
         streams = self._stream_weights(layer, name, scores)
-        return _Mixture(self._summed(layer, x, reading), answers, streams)
+        return self._summed(layer, x, reading), answers, streams
 
     def _part(self, scores: Node, name: str, length: int) -> Node:
         """Some of the scores, with a scale and a base of their own."""
@@ -403,16 +393,16 @@ class HyperConnections:
     def _stream(self, x: Node) -> Node:
         return self._build.graph.view(x, (x.shape[0], x.shape[2]), (x.strides[2],))
 
-    def _written(self, layer: int, answer: Node, streams: Node, mixture: _Mixture) -> Node:
+    def _written(self, layer: int, answer: Node, streams: Node, answer_weights: Node, weights: Node) -> Node:
         """The new streams: a share of the answer, and of each stream."""
-        graph, weights = self._build.graph, mixture.stream_weights
+        graph = self._build.graph
         if self._build.kernels.stream_writes:
-            sources = (answer, streams, mixture.answer_weights, weights)
+            sources = (answer, streams, answer_weights, weights)
             return self._fused(layer, graph.special("hc_post", streams.shape, *sources))
         width, tokens = answer.shape[:2]
         result: Node | None = None
         for _ in range(self._count):
-            share = graph.view(mixture.answer_weights, (1, tokens), (mixture.answer_weights.strides[1],))
+            share = graph.view(answer_weights, (1, tokens), (answer_weights.strides[1],))
             new = graph.mul(answer, share)
             for _ in range(self._count):
                 share = graph.view(weights, (1, tokens), (weights.strides[2],))
