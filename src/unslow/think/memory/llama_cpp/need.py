@@ -9,7 +9,7 @@ from unslow.facts.model import Blueprint
 from unslow.facts.values import padded
 from unslow.think.memo import remembered
 from unslow.think.memory.llama_cpp.allocator import watched_sizes
-from unslow.think.memory.llama_cpp.backends import Backend, cpu_backend, cuda_backend
+from unslow.think.memory.llama_cpp.backends import CPU, CUDA, Backend
 from unslow.think.memory.llama_cpp.build import Build, Kernels
 from unslow.think.memory.llama_cpp.cache import layer_caches
 from unslow.think.memory.llama_cpp.folding import Settling, fewest_layers, placed_kinds
@@ -147,7 +147,7 @@ def needs_without_compute(blueprint: Blueprint, settings: Settings, shares: Sequ
 
 def backends_of(devices: int) -> list[Backend]:
     """So many GPUs, and the CPU."""
-    return [*(cuda_backend(f"CUDA{n}") for n in range(devices)), cpu_backend()]
+    return [*[CUDA] * devices, CPU]
 
 
 def weight_bytes(blueprint: Blueprint, places: Places, backends: Sequence[Backend]) -> list[int]:
@@ -173,11 +173,10 @@ def weight_bytes(blueprint: Blueprint, places: Places, backends: Sequence[Backen
 @lru_cache(maxsize=4096)  # most layers have tensors of the same few shapes
 def _stored_bytes(kind: str, shape: tuple[int, ...], size: int) -> tuple[int, int]:
     """What a tensor takes on a GPU and on the host; one of a type that nobody knows, what it takes in its file."""
-    gpu, host = backends_of(1)
     if kind not in quants():
-        return padded(size, gpu.alignment), padded(size, host.alignment)
+        return padded(size, CUDA.alignment), padded(size, CPU.alignment)
     node = Node("none", kind, four(shape))
-    return gpu.stored_bytes(node), host.stored_bytes(node)
+    return CUDA.stored_bytes(node), CPU.stored_bytes(node)
 
 
 def cache_bytes(hyper: Hyper, settings: Settings, places: Places, backends: Sequence[Backend]) -> list[int]:
@@ -185,9 +184,8 @@ def cache_bytes(hyper: Hyper, settings: Settings, places: Places, backends: Sequ
 
     def sizes() -> list[tuple[int, int, int]]:
         """Of each layer, on a GPU and on the host."""
-        gpu, host = backends_of(1)
         return [
-            (cache.layer, sum(map(gpu.stored_bytes, cache.tables)), sum(map(host.stored_bytes, cache.tables)))
+            (cache.layer, sum(map(CUDA.stored_bytes, cache.tables)), sum(map(CPU.stored_bytes, cache.tables)))
             for cache in layer_caches(hyper, settings)
         ]
 
