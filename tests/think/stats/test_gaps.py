@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unslow.think.stats.figures import gaps_of, quantile_of, tokens_per_piece
+from unslow.think.stats.figures import gaps_of, quantile_of
 
 
 def test_gaps_of_tokens_that_come_one_by_one():
@@ -23,7 +23,6 @@ def test_pieces_of_several_tokens_keep_their_own_gaps():
     assert gaps is not None
     assert gaps.p50_s == pytest.approx(0.4)
     assert gaps.count == 2
-    assert tokens_per_piece(12, gaps) == 4.0
 
 
 @pytest.mark.parametrize(("arrivals", "tokens"), [([], 0), ([1.0], 1), ([1.0], 30), ([1.0, 2.0], 0)])

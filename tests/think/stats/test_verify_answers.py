@@ -6,16 +6,18 @@ import pytest
 
 from unslow.facts.verification import Scored, Side
 from unslow.think.stats.answers import (
+    ALLOWED,
     Agreement,
     agreement_of,
-    expected_of,
     has_more_garbage,
     is_far_below,
     is_garbage,
     judge_answers,
+    perplexities,
     rarer_alike,
     reads_alike,
 )
+from unslow.think.stats.verification_report import IntervalShown
 
 PROSE = "The river rose slowly through the night, and by morning the lower fields were under water again."
 ANSWERS = tuple(f"Answer {n} is about {word}." for n, word in enumerate("abcdefghijkl"))
@@ -78,21 +80,22 @@ def test_small_models_loop_now_and_then_by_themselves():
 
 
 def test_a_perplexity_of_the_same_thing_is_the_same():
-    found = expected_of(scored(), scored())
+    found = perplexities(scored(), scored(), ALLOWED)
     assert found is not None
     assert found.places == 200
-    assert (found.low, found.increase, found.high, found.alike) == (0, 0, 0, 1)
+    assert found.increase == IntervalShown(low=0, mid=0, high=0)
+    assert found.same_choice == 1
     assert found.before == found.after > 1
 
 
 def test_pairing_tells_a_percent():
-    found = expected_of(scored(), scored(shift=0.02, noise=0.03))
+    found = perplexities(scored(), scored(shift=0.02, noise=0.03), ALLOWED)
     assert found is not None
-    assert 0.005 < found.low < 0.02 < found.high < 0.035
+    assert 0.005 < found.increase.low < 0.02 < found.increase.high < 0.035
 
 
 def test_too_few_places_tell_nothing():
-    assert expected_of(scored(), scored(places=10)) is None
+    assert perplexities(scored(), scored(places=10), ALLOWED) is None
 
 
 def test_other_tokens_are_another_model():

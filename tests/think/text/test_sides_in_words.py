@@ -17,7 +17,7 @@ from unslow.think.text.sides import (
 
 
 def first(*text: str, topic: Topic):
-    found = comparisons_told(list(prose_lines(text, "p")))
+    found = comparisons_told(tuple(prose_lines(text, "p")))
     return next(one for one in found if topic in one.differs)
 
 
@@ -68,7 +68,7 @@ def test_which_side_has_more_of_it(text, topic, side):
 def test_figures_without_words_have_the_sides_of_the_complaint():
     one = first("prefill 2.8x slower with tensor parallel", "1045.8 -> 378.9 T/s", topic=Topic.TENSOR_PARALLEL)
     other = [
-        c for c in comparisons_told(list(prose_lines(["tensor parallel", "1045.8 -> 378.9 T/s"], "p"))) if c.slow > 1
+        c for c in comparisons_told(tuple(prose_lines(["tensor parallel", "1045.8 -> 378.9 T/s"], "p"))) if c.slow > 1
     ]
     assert side_with(one.slow_is, one.fast_is, Topic.TENSOR_PARALLEL) == "slow"
     assert [side_with(c.slow_is, c.fast_is, Topic.TENSOR_PARALLEL) for c in other] == [None]

@@ -11,7 +11,7 @@ THREADS = ("It is slow.", "With -t 8: 5.1 tokens/s", "With -t 16: 9.0 tokens/s")
 
 
 def in_use(*text: str):
-    return {c.now for c in comparisons_told(list(prose_lines(text, "p"))) if c.differs}
+    return {c.now for c in comparisons_told(tuple(prose_lines(text, "p"))) if c.differs}
 
 
 @pytest.mark.parametrize(

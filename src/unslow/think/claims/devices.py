@@ -210,7 +210,6 @@ class Host(NamedTuple):
 
     label: str
     bytes_per_s: float
-    named: bool = False
     device: Device | None = None  # The processors of the catalogue, where a text names them
 
 
@@ -226,10 +225,10 @@ def host_said(text: str) -> Host | None:
         channels = _CHANNELS.search(text)
         number = (int(channels[1] or 0) or _CHANNEL_WORDS[channels[2]]) if channels else 2
         rate = number * _BYTES_A_TRANSFER * int(ddr[2]) * 1e6
-        return Host(f"{number} channels of {ddr[0].upper().replace(' ', '-')}", rate, named=True)
+        return Host(f"{number} channels of {ddr[0].upper().replace(' ', '-')}", rate)
     found = [d for d in _cpus() if re.search(rf"\b{re.escape(_processor(d))}\b", text)]
     best = max(found, key=lambda d: d.memory_bytes_per_s, default=None)
-    return Host(best.name.removeprefix("CPU "), best.memory_bytes_per_s, named=True, device=best) if best else None
+    return Host(best.name.removeprefix("CPU "), best.memory_bytes_per_s, best) if best else None
 
 
 def is_on_cpu(text: str) -> bool:

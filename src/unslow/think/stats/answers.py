@@ -109,26 +109,13 @@ in llama.cpp's tools/perplexity/README.md); less is another model."""
 _MOST_LOG = 20.0
 
 
-class Expected(NamedTuple):
-    """Perplexities before and after, the change as a share with its interval, and the share of places that agree."""
-
-    places: int
-    before: float
-    after: float
-    increase: float
-    low: float
-    high: float
-    alike: float
-    alike_high: float  # What that share is at most, with 97.5 % confidence
-
-
 def reads_alike(before: Scored, after: Scored) -> bool:
     """Whether both read the text in the same tokens; as far as both have room for it."""
     length = min(len(before.tokens), len(after.tokens))
     return before.tokens[:length] == after.tokens[:length]
 
 
-def expected_of(before: Scored, after: Scored) -> Expected | None:
+def perplexities(before: Scored, after: Scored, allowed: float) -> PerplexityShown | None:
     """What the places that both were asked at tell; None where there are too few."""
     old = dict(zip(before.at, zip(before.log_probabilities, before.likeliest, strict=True), strict=True))
     new = dict(zip(after.at, zip(after.log_probabilities, after.likeliest, strict=True), strict=True))
@@ -138,31 +125,25 @@ def expected_of(before: Scored, after: Scored) -> Expected | None:
     rises = [old[place][0] - new[place][0] for place in places]
     middle = statistics.fmean(rises)
     reach = student_quantile(CONFIDENCE, len(rises) - 1) * statistics.stdev(rises) / math.sqrt(len(rises))
-    alike = sum(old[place][1] == new[place][1] for place in places)
-    return Expected(
+    increase, low, high = (
+        math.expm1(max(-_MOST_LOG, min(_MOST_LOG, log))) for log in (middle, middle - reach, middle + reach)
+    )
+    old_perplexity, new_perplexity = (
+        math.exp(min(_MOST_LOG, -statistics.fmean(side[place][0] for place in places))) for side in (old, new)
+    )
+    return PerplexityShown(
         places=len(places),
-        before=_perplexity([old[place][0] for place in places]),
-        after=_perplexity([new[place][0] for place in places]),
-        increase=_share(middle),
-        low=_share(middle - reach),
-        high=_share(middle + reach),
-        alike=alike / len(places),
-        alike_high=_highest_share(alike, len(places)),
+        before=old_perplexity,
+        after=new_perplexity,
+        increase=IntervalShown(low=low, mid=increase, high=high),
+        allowed=allowed,
+        same_choice=sum(old[place][1] == new[place][1] for place in places) / len(places),
     )
 
 
-def _perplexity(log_probabilities: list[float]) -> float:
-    return math.exp(min(_MOST_LOG, -statistics.fmean(log_probabilities)))
-
-
-def _share(log: float) -> float:
-    return math.expm1(max(-_MOST_LOG, min(_MOST_LOG, log)))
-
-
-def _highest_share(alike: int, places: int) -> float:
-    """The upper end of Wilson's interval."""
+def _highest_share(share: float, places: int) -> float:
+    """What a share of so many places is at most, with 97.5 % confidence: the upper end of Wilson's interval."""
     z = statistics.NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
-    share = alike / places
     centre = share + z * z / (2 * places)
     reach = z * math.sqrt(share * (1 - share) / places + z * z / (4 * places * places))
     return min(1.0, (centre + reach) / (1 + z * z / places))
@@ -172,24 +153,12 @@ ALLOWED = 0.05
 """The rise of perplexity that passes where nobody says another: that of weights of four bits, with room for chance."""
 
 
-class _Seen(NamedTuple):
-    """All that tells whether answers are the same."""
-
-    before: Side
-    after: Side
-    allowed: float
-    found: Agreement | None
-    usual: Agreement | None
-    expected: Expected | None
-
-
 def judge_answers(before: Side, after: Side, allowed: float = ALLOWED) -> AnswersShown:
     """The verdict on the answers, and everything that it rests on."""
     found, usual = agreement_of(before.answers, after.answers), agreement_of(before.answers, before.again)
     old, new = before.scored, after.scored
-    expected = expected_of(old, new) if old and new and reads_alike(old, new) else None
-    seen = _Seen(before, after, allowed, found, usual, expected)
-    verdict, because = _verdict(seen)
+    perplexity = perplexities(old, new, allowed) if old and new and reads_alike(old, new) else None
+    verdict, because = _verdict(before, after, found, usual, perplexity)
     return AnswersShown(
         verdict=verdict,
         because=because,
@@ -200,31 +169,24 @@ def judge_answers(before: Side, after: Side, allowed: float = ALLOWED) -> Answer
         together_before=usual.together if usual else None,
         garbage_before=garbage_among(before.answers),
         garbage_after=garbage_among(after.answers),
-        perplexity=PerplexityShown(
-            places=expected.places,
-            before=expected.before,
-            after=expected.after,
-            increase=IntervalShown(low=expected.low, mid=expected.increase, high=expected.high),
-            allowed=allowed,
-            same_choice=expected.alike,
-        )
-        if expected
-        else None,
+        perplexity=perplexity,
     )
 
 
-def _verdict(seen: _Seen) -> tuple[Kept, str]:
-    if broken := list(_broken(seen)):
+def _verdict(
+    before: Side, after: Side, found: Agreement | None, usual: Agreement | None, perplexity: PerplexityShown | None
+) -> tuple[Kept, str]:
+    if broken := list(_broken(before, after, found, usual, perplexity)):
         return "changed", "; ".join(broken)
-    turns = seen.before.written_turns, seen.after.written_turns
+    turns = before.written_turns, after.written_turns
     if all(turns) and turns[0] != turns[1]:
         return "cannot_tell", "it writes a conversation in another way (chat template); only plain texts were compared"
-    if seen.expected and seen.expected.high <= seen.allowed:
-        return "kept", f"{_told(seen.expected)}: a rise of {seen.allowed:.0%} is excluded"
-    if seen.expected:
-        return "cannot_tell", f"{_told(seen.expected)}: a rise of {seen.allowed:.0%} is neither seen nor excluded"
-    if seen.found and seen.usual:
-        return _by_words(seen.found, seen.usual)
+    if perplexity and perplexity.increase.high <= perplexity.allowed:
+        return "kept", f"{_told(perplexity)}: a rise of {perplexity.allowed:.0%} is excluded"
+    if perplexity:
+        return "cannot_tell", f"{_told(perplexity)}: a rise of {perplexity.allowed:.0%} is neither seen nor excluded"
+    if found and usual:
+        return _by_words(found, usual)
     return "cannot_tell", "too few answers of both to hold them against each other"
 
 
@@ -237,24 +199,27 @@ def _by_words(found: Agreement, usual: Agreement) -> tuple[Kept, str]:
     return "kept", f"{alike}, {usual.begin_alike} of {usual.pairs} where the old one is asked twice"
 
 
-def _broken(seen: _Seen) -> Iterator[str]:
-    before, after, expected = seen.before, seen.after, seen.expected
+def _broken(
+    before: Side, after: Side, found: Agreement | None, usual: Agreement | None, perplexity: PerplexityShown | None
+) -> Iterator[str]:
     if has_more_garbage(before.answers, after.answers):
         number, known = garbage_among(after.answers), garbage_among(before.answers)
         yield f"{number} of {len(after.answers)} answers are empty or repeat themselves without end, {known} did before"
     if before.scored and after.scored and not reads_alike(before.scored, after.scored):
         yield "it reads the same text in other tokens, so it is another model"
-    if expected and expected.low > seen.allowed:
-        yield f"{_told(expected)}, more than the {seen.allowed:.0%} that are allowed"
-    elif expected and expected.alike_high < LEAST_ALIKE:
-        yield f"it would choose another token at {1 - expected.alike:.0%} of {expected.places} places of a given text"
-    if seen.found and seen.usual and is_far_below(seen.found, seen.usual):
-        alike = f"only {seen.found.begin_alike} of {seen.found.pairs} answers begin with the same word as before"
-        yield f"{alike}, {seen.usual.begin_alike} where the old one is asked twice"
+    if perplexity and perplexity.increase.low > perplexity.allowed:
+        yield f"{_told(perplexity)}, more than the {perplexity.allowed:.0%} that are allowed"
+    elif perplexity and _highest_share(perplexity.same_choice, perplexity.places) < LEAST_ALIKE:
+        other, places = 1 - perplexity.same_choice, perplexity.places
+        yield f"it would choose another token at {other:.0%} of {places} places of a given text"
+    if found and usual and is_far_below(found, usual):
+        alike = f"only {found.begin_alike} of {found.pairs} answers begin with the same word as before"
+        yield f"{alike}, {usual.begin_alike} where the old one is asked twice"
 
 
-def _told(expected: Expected) -> str:
-    values = expected.increase, expected.low, expected.high
-    middle, low, high = (f"{value:+.1%}" if expected.increase < 1 else f"×{1 + value:.1f}" for value in values)
+def _told(perplexity: PerplexityShown) -> str:
+    rise = perplexity.increase
+    values = rise.mid, rise.low, rise.high
+    middle, low, high = (f"{value:+.1%}" if rise.mid < 1 else f"×{1 + value:.1f}" for value in values)
     change = f"{middle}, 95 % sure: {low} to {high}"
-    return f"perplexity of a given text {expected.before:.2f} before, {expected.after:.2f} after ({change})"
+    return f"perplexity of a given text {perplexity.before:.2f} before, {perplexity.after:.2f} after ({change})"

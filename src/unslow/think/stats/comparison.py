@@ -287,8 +287,8 @@ def disturbance_note(before: Bench, after: Bench) -> str:
     return f"other programs used {new:.1f} processors meanwhile, {old:.1f} before: that alone can change the speed"
 
 
-HEADLINE = (DECODE, PREFILL, FIRST)  # The figures that decide the verdict on the whole; the others are shown
-_WORDS = {DECODE: "decode", PREFILL: "prefill", FIRST: "the first token"}
+_HEADLINE = {DECODE: "decode", PREFILL: "prefill", FIRST: "the first token"}
+"""The figures that decide the verdict on the whole, in words; the others are shown."""
 
 
 def compare_benches(before: Bench, after: Bench, earlier: Sequence[Bench] = ()) -> Comparison:
@@ -299,7 +299,7 @@ def compare_benches(before: Bench, after: Bench, earlier: Sequence[Bench] = ()) 
     chains = [chain for one in like if (chain := [bench for bench in others if is_comparable(bench, one)])]
     metrics = [name for name in after.figures if name in before.figures]
     differences = tuple(one for metric in metrics if (one := _compared(metric, before, after, chains)))
-    judged = [one for name in HEADLINE for one in differences if one.metric == name]
+    judged = [one for name in _HEADLINE for one in differences if one.metric == name]
     telling = [one for one in judged if one.verdict in ("slower", "faster")] or judged[:1]
     verdicts = [one.verdict for one in telling]
     runs = sum(map(len, chains))
@@ -312,7 +312,7 @@ def compare_benches(before: Bench, after: Bench, earlier: Sequence[Bench] = ()) 
         before=before.id,
         after=after.id,
         verdict="slower" if "slower" in verdicts else next(iter(verdicts), "cannot_tell"),
-        because="; ".join(f"{_WORDS[one.metric]}: {one.because}" for one in telling)
+        because="; ".join(f"{_HEADLINE[one.metric]}: {one.because}" for one in telling)
         or "the two have no figure in common",
         differences=differences,
         notes=tuple(note for note in (learned, disturbance_note(before, after)) if note),

@@ -169,10 +169,7 @@ def points_of(readings: Iterable[Reading]) -> list[Point]:
 def line_through(points: Sequence[Point]) -> Line | None:
     """The line that fits best."""
     fit = _fit(points, [[1.0, p.depth] for p in points])
-    if fit is None:
-        return None
-    start, slope = fit.values
-    return Line(start, slope, fit.errors[1], _misfit(points, fit), fit.left_over)
+    return _fitted_line(points, fit) if fit else None
 
 
 def best_step(points: Sequence[Point]) -> Step | None:
@@ -189,9 +186,8 @@ def best_step(points: Sequence[Point]) -> Step | None:
                 (start, jump), (start_error, jump_error) = flat.values, flat.errors
                 fit = Fit((start, 0.0, jump), (start_error, 0.0, jump_error), flat.left_over)
         if fit:
-            start, slope, jump = fit.values
-            line = Line(start, slope, fit.errors[1], _misfit(points, fit), fit.left_over)
-            steps.append(Step(line, points[index - 1].depth, points[index].depth, jump, fit.errors[2]))
+            line, before, beyond = _fitted_line(points, fit), points[index - 1].depth, points[index].depth
+            steps.append(Step(line, before, beyond, fit.values[2], fit.errors[2]))
     return min(steps, key=lambda step: step.line.left_over, default=None)
 
 
@@ -202,9 +198,9 @@ def _fit(points: Sequence[Point], rows: Sequence[Sequence[float]]) -> Fit | None
     return least_squares(scaled, [p.seconds * weight for p, weight in zip(points, weights, strict=True)])
 
 
-def _misfit(points: Sequence[Point], fit: Fit) -> float:
-    error = statistics.fmean(p.error for p in points)
-    return error * math.sqrt(fit.left_over / len(points))
+def _fitted_line(points: Sequence[Point], fit: Fit) -> Line:
+    misfit = statistics.fmean(p.error for p in points) * math.sqrt(fit.left_over / len(points))
+    return Line(fit.values[0], fit.values[1], fit.errors[1], misfit, fit.left_over)
 
 
 CLEAR = math.log(1.12)  # A change below it may be a clock that settles

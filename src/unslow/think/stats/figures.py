@@ -94,11 +94,6 @@ def quantile_of(ordered: Sequence[float], share: float) -> float:
     return ordered[min(max(rank, 1), len(ordered)) - 1]
 
 
-def tokens_per_piece(generated_tokens: int, gaps: Gaps) -> float:
-    """How many tokens came in a piece of the stream, on average."""
-    return generated_tokens / (gaps.count + 1)
-
-
 CLOCKS_APART = 0.03
 SLOW_START_SHARE, SLOW_START_S = 0.25, 0.1
 SEVERAL_TOKENS = 1.5
@@ -161,7 +156,7 @@ def _slow_start(passes: Sequence[Pass]) -> str:
 
 
 def _of_answers(passes: Sequence[Pass]) -> Iterator[str]:
-    each = [tokens_per_piece(done.generated_tokens, done.gaps) for done in passes if done.gaps]
+    each = [done.generated_tokens / (done.gaps.count + 1) for done in passes if done.gaps]  # tokens of a piece
     if each and statistics.median(each) >= SEVERAL_TOKENS:
         yield f"a piece of the stream holds {statistics.median(each):.1f} tokens: the gaps are those between pieces"
     if known := [done for done in passes if done.cached_tokens]:

@@ -6,10 +6,9 @@ from collections.abc import Callable, Collection, Sequence
 from hashlib import blake2b
 from typing import Literal, NamedTuple
 
-import msgspec
-
 from unslow.facts.verification import Sample, Work
 from unslow.think.plan.report import ChangeShown, SpeedShown
+from unslow.think.report import Shown
 from unslow.think.stats.comparison import hodges_lehmann
 from unslow.think.stats.gain import (
     FIRST_LOOK,
@@ -29,10 +28,6 @@ from unslow.think.stats.verification_report import IntervalShown
 SCHEMA = "unslow.tune/1"
 Verdict = Literal["faster", "default_is_best", "cannot_tell", "failed"]
 """faster: than llama.cpp's own choice, by more than noise. failed: nothing ran."""
-
-
-class Shown(msgspec.Struct, frozen=True, kw_only=True):
-    """A part of the answer."""
 
 
 class TrialShown(Shown, frozen=True, kw_only=True):
@@ -309,8 +304,8 @@ class TuneContext(NamedTuple):
     server: str
     work: Work
     context: int
-    notes: tuple[str, ...] = ()
     interrupted: bool = False
+    notes: tuple[str, ...] = ()
 
 
 def judge_tuning(
@@ -327,12 +322,7 @@ def judge_tuning(
         for n, longest, middle in found
     ]
     return TuneReport(
-        unslow_version=told.unslow_version,
-        model=told.model,
-        machine=told.machine,
-        server=told.server,
-        work=told.work,
-        context=told.context,
+        **told._replace(notes=(*told.notes, *stalls))._asdict(),
         verdict=verdict,
         because=because,
         winner=winner,
@@ -345,8 +335,6 @@ def judge_tuning(
         spent_s=halving.spent_s,
         rounds=max((max(levels, default=0) for levels in halving.levels), default=0),
         ended=halving.end,
-        interrupted=told.interrupted,
-        notes=(*told.notes, *stalls),
     )
 
 

@@ -1,7 +1,6 @@
 """Judges two sides for `unslow verify`: speed, answers, failures, what differs, and what the plan had said."""
 
 import math
-import statistics
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -156,9 +155,8 @@ def compared_figures(before: Side, after: Side, way: Way) -> tuple[FigureShown, 
 
 def _interval(metric: str, side: Side) -> IntervalShown:
     sign = -1 if metric in SLOWER_IS_MORE else 1
-    values: Sequence[float] = [math.exp(sign * level) for level in round_levels(side.samples, metric).values()]
-    spread = spread_of(values)
-    return IntervalShown(low=spread.low, mid=statistics.median(values), high=spread.high)
+    spread = spread_of([math.exp(sign * level) for level in round_levels(side.samples, metric).values()])
+    return IntervalShown(low=spread.low, mid=spread.median, high=spread.high)
 
 
 LATE = 1.25  # Times as long as it was to take: from here on it is said

@@ -2,9 +2,8 @@
 
 from typing import Literal
 
-import msgspec
-
 from unslow.facts.bench import Change
+from unslow.think.report import Shown
 from unslow.think.speed.report import RateShown
 
 SCHEMA = "unslow.verify/1"
@@ -13,10 +12,6 @@ Verdict = Literal["faster", "slower", "same", "cannot_tell", "answers_changed", 
 Way = Literal["in_turns", "one_after_the_other", "apart"]
 """in_turns: both ran. one_after_the_other: each was started for every round. apart: measured at different times."""
 Kept = Literal["kept", "changed", "cannot_tell"]
-
-
-class Shown(msgspec.Struct, frozen=True, kw_only=True):
-    """A part of the answer."""
 
 
 class IntervalShown(Shown, frozen=True, kw_only=True):

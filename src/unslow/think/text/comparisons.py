@@ -150,13 +150,9 @@ _SLOW = re.compile(
 _HEADING = re.compile(r"^(?:hardware|runtime|model|gpus?|cpu|system|machine|specs?|os|version)\b[^:]{0,20}:")
 
 
-def comparisons_told(lines: Sequence[Line]) -> tuple[Comparison, ...]:
-    """Every pair of speeds; one that its own line does not explain is explained by the complaint."""
-    return _comparisons(tuple(lines))
-
-
 @lru_cache(maxsize=4)  # a report is asked for its comparisons and, by phase, for its speeds
-def _comparisons(lines: tuple[Line, ...]) -> tuple[Comparison, ...]:
+def comparisons_told(lines: tuple[Line, ...]) -> tuple[Comparison, ...]:
+    """Every pair of speeds; one that its own line does not explain is explained by the complaint."""
     complaint, about = complaint_topics(lines), slow_metric(lines).value_or("unknown")
     within = (comparison for line in lines for comparison in _of_line(line, complaint, about))
     across = (_of_pair(pair, complaint) for pair in labelled_pairs(lines, about))
@@ -279,7 +275,7 @@ def slowdown_told(lines: Sequence[Line]) -> Fact[float]:
     return NOT_LOOKED
 
 
-def speed_told(lines: Sequence[Line], metric: Metric) -> Fact[float]:
+def speed_told(lines: tuple[Line, ...], metric: Metric) -> Fact[float]:
     """The speed that is complained of: that of the way in use, else the slower of a pair, else the first of all."""
     complained_of = slow_metric(lines).value_or("decode")
     in_use = (told for told in comparisons_told(lines) if told.now == "fast" and not told.relative)
@@ -310,11 +306,11 @@ _ROUNDED = 0.02  # Speeds that are this close in proportion are the same figure,
 
 def labels_in(told: Comparison) -> tuple[str, str]:
     """What the text says of the slow and of the fast side; empty where it says nothing of it."""
-    lines = list(prose_lines(told.text.split(BOTH_LINES), told.source))
+    lines = tuple(prose_lines(told.text.split(BOTH_LINES), told.source))
     return next((way for way in _ways(told, lines) if any(way)), ("", ""))
 
 
-def _ways(told: Comparison, lines: list[Line]) -> Iterator[tuple[str, str]]:
+def _ways(told: Comparison, lines: tuple[Line, ...]) -> Iterator[tuple[str, str]]:
     """The surest first: both speeds with their words, a sentence about both, bare figures, and one side alone."""
     beside = [labels_at(line, told.slow, told.fast) for line in lines]
     slow, fast = (next((way[side] for way in beside if way[side]), "") for side in (0, 1))

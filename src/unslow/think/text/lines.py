@@ -37,7 +37,6 @@ class Line(NamedTuple):
     text: str
     original: str
     where: str
-    number: int
 
 
 def prose_lines(lines: Sequence[str], source: str, numbers: Sequence[int] = ()) -> Iterator[Line]:
@@ -55,7 +54,7 @@ def prose_lines(lines: Sequence[str], source: str, numbers: Sequence[int] = ()) 
             if characters > MOST_CHARACTERS:
                 return
             original = _LABEL.sub("", line)
-            yield Line(plain_line(original), original, f"{source}:{number}", number)
+            yield Line(plain_line(original), original, f"{source}:{number}")
 
 
 def printed_lines(lines: Sequence[str], source: str, numbers: Sequence[int] = ()) -> Iterator[Line]:
@@ -69,7 +68,7 @@ def printed_lines(lines: Sequence[str], source: str, numbers: Sequence[int] = ()
             found += 1
             if found > MOST_PRINTED:
                 return
-            yield Line(plain_line(line), line, f"{source}:{number}", number)
+            yield Line(plain_line(line), line, f"{source}:{number}")
 
 
 def _cleaned(raw: str) -> str:

@@ -362,7 +362,7 @@ class ProseFacts(NamedTuple):
 
 def read_words(lines: Sequence[str], source: str, numbers: Sequence[int] = ()) -> ProseFacts:
     """The facts in a text of prose; lines that a program printed are left to the logs. `numbers` are those of lines."""
-    read, output = list(prose_lines(lines, source, numbers)), list(printed_lines(lines, source, numbers))
+    read, output = tuple(prose_lines(lines, source, numbers)), list(printed_lines(lines, source, numbers))
     found = numbers_told(output, "runtime.gpu_refused") | numbers_told(read)
     versions = versions_told(read)
     measured_before, measured_since = versions_compared(read)

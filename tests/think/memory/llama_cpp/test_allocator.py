@@ -2,7 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unslow.think.memory.llama_cpp.allocator import Buffer, watched_sizes
-from unslow.think.memory.llama_cpp.backends import cpu_backend, cuda_backend
+from unslow.think.memory.llama_cpp.backends import CPU, CUDA
 from unslow.think.memory.llama_cpp.graph import Graph, Node, four
 
 MIB = 1024**2
@@ -17,7 +17,7 @@ def weight(*shape: int, kind: str = "F32", home: int = 0) -> Node:
 def sizes(graph: Graph) -> int:
     for node in (*graph.leaves, *graph.nodes):
         node.backend = 0
-    return watched_sizes(graph.nodes, graph.leaves, [cpu_backend()], ())[0][0]
+    return watched_sizes(graph.nodes, graph.leaves, [CPU], ())[0][0]
 
 
 def test_the_smallest_gap_that_fits_is_taken_and_neighbours_join() -> None:
@@ -83,8 +83,8 @@ def test_outputs_are_kept_to_the_end() -> None:
 
 def test_quantised_rows_are_padded_on_cuda_only() -> None:
     table = Node("none", "Q4_0", four((576, 10)))
-    assert cpu_backend().bytes_of(table) == 576 // 32 * 18 * 10
-    assert cuda_backend("CUDA0").bytes_of(table) == 576 // 32 * 18 * 10 + (1024 - 576) // 32 * 18
+    assert CPU.bytes_of(table) == 576 // 32 * 18 * 10
+    assert CUDA.bytes_of(table) == 576 // 32 * 18 * 10 + (1024 - 576) // 32 * 18
 
 
 @given(st.lists(st.tuples(st.integers(1, 4096), st.booleans()), max_size=60))

@@ -1,6 +1,7 @@
 from unslow.think.memory.llama_cpp.allocator import watched_sizes
-from unslow.think.memory.llama_cpp.backends import Backend, cpu_backend, cuda_backend
+from unslow.think.memory.llama_cpp.backends import Backend
 from unslow.think.memory.llama_cpp.graph import Graph, Node, four
+from unslow.think.memory.llama_cpp.need import backends_of
 from unslow.think.memory.llama_cpp.scheduler import Rules, Scheduler
 
 MIB = 1024**2
@@ -8,7 +9,7 @@ GPU, CPU = 0, 1
 
 
 def backends() -> list[Backend]:
-    return [cuda_backend("CUDA0"), cpu_backend()]
+    return backends_of(1)
 
 
 def weight(home: int, *shape: int) -> Node:

@@ -152,30 +152,23 @@ class Extras(NamedTuple):
 NO_EXTRAS = Extras()
 
 
-class Operands(NamedTuple):
-    """What attention is computed of: (length, heads, tokens, streams), but for the mask."""
-
-    query: Node
-    keys: Node
-    values: Node
-    mask: Node
-
-
-def attention_product(build: Build, layer: int, operands: Operands, extras: Extras = NO_EXTRAS) -> Node:
+def attention_product(
+    build: Build, layer: int, query: Node, keys: Node, values: Node, mask: Node, extras: Extras = NO_EXTRAS
+) -> Node:
     """Each query's mean of the values, weighed by its scores: (heads x length, tokens)."""
-    graph, query, keys = build.graph, operands.query, operands.keys
+    graph = build.graph
     streams = keys.shape[3]
     length, heads, tokens = query.shape[:3]
     per_stream = tokens // streams
     strides = (query.strides[1], query.strides[2], query.strides[2] * per_stream)
     query = graph.view(query, (length, heads, per_stream, streams), strides)
-    transposed = operands.values.strides[1] > operands.values.strides[2]
-    query, keys, values = (graph.permute(n, 0, 2, 1, 3) for n in (query, keys, operands.values))
+    transposed = values.strides[1] > values.strides[2]
+    query, keys, values = (graph.permute(n, 0, 2, 1, 3) for n in (query, keys, values))
     name = f"{build.block(layer)}.attn_sinks.weight"
     sinks = build.weight(name) if build.has(name) else None
     if build.kernels.flash_attention and extras.score_bias is None:
         keys, values = (graph.cast(n, "F16") if n.kind == "F32" else n for n in (keys, values))
-        result = graph.flash_attn(query, keys, values, operands.mask, sinks)
+        result = graph.flash_attn(query, keys, values, mask, sinks)
         build.fused.append((layer, result))
         if extras.value_matrix is not None:
             result = graph.mul_mat(extras.value_matrix, graph.permute(result, 0, 2, 1, 3))
@@ -184,25 +177,18 @@ def attention_product(build: Build, layer: int, operands: Operands, extras: Extr
         return graph.expand(graph.reshape(result, a * b, c * d))
     if not transposed:
         values = graph.cont(graph.transpose(values))
-    operands = Operands(query, keys, values, operands.mask)
-    return graph.expand(_by_hand(build, operands, extras, sinks))
-
-
-def _by_hand(build: Build, operands: Operands, extras: Extras, sinks: Node | None) -> Node:
-    """Scores, softmax and sum one after the other; the scores of all heads are the largest tensor by far."""
-    graph = build.graph
-    scores = graph.mul_mat(operands.keys, operands.query)
+    # Scores, softmax and sum one after the other; the scores of all heads are the largest tensor by far
+    scores = graph.mul_mat(keys, query)
     if build.hyper.habits.caps_scores:
         scores = graph.scale(graph.unary(graph.scale(scores)))
     if extras.score_bias is not None:
         scores = graph.add(scores, extras.score_bias)
-    scores = graph.soft_max(scores, operands.mask, sinks)
-    result = graph.mul_mat(operands.values, scores)
+    result = graph.mul_mat(values, graph.soft_max(scores, mask, sinks))
     if extras.value_matrix is not None:
         result = graph.mul_mat(extras.value_matrix, result)
     result = graph.permute(result, 0, 2, 1, 3)
     a, b, c, d = result.shape
-    return graph.cont(result, a * b, c * d)
+    return graph.expand(graph.cont(result, a * b, c * d))
 
 
 def attended(build: Build, layer: int, heads: Heads, inputs: CacheInputs, extras: Extras = NO_EXTRAS) -> Node:
@@ -215,7 +201,7 @@ def attended(build: Build, layer: int, heads: Heads, inputs: CacheInputs, extras
             graph.expand(node)
     keys, values = store_in_cache(build, layer, key, value, inputs)
     mask = inputs.mask if extras.picked is None else mask_of_picked(build, extras.picked, inputs.mask)
-    result = attention_product(build, layer, Operands(query, keys, values, mask), extras)
+    result = attention_product(build, layer, query, keys, values, mask, extras)
     if inputs.value_rotation is not None:
         result = hadamard(build, result, inputs.value_rotation)
     return result if gate is None else graph.mul(result, graph.unary(gate))
@@ -309,5 +295,5 @@ class CrossAttention:
                 ("v", self._encoded, (hyper.value_length(layer), hyper.kv_heads[layer], length)),
             )
         )
-        result = attention_product(build, layer, Operands(query, key, value, self._mask))
+        result = attention_product(build, layer, query, key, value, self._mask)
         return build.linear(result, f"{name}.cross_attn_o")

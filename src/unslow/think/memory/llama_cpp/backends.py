@@ -17,7 +17,6 @@ _OFFLOAD_MIN_BATCH = 32  # from so many rows on a GPU computes with weights that
 class Backend(NamedTuple):
     """A device, or the CPU: the last one of a list."""
 
-    name: str
     is_cpu: bool
     alignment: int
     bytes_of: Callable[[Node], int]
@@ -26,17 +25,6 @@ class Backend(NamedTuple):
     def stored_bytes(self, node: Node) -> int:
         """What a tensor takes in a buffer of many, where each begins at an aligned place."""
         return padded(self.bytes_of(node), self.alignment)
-
-
-def cpu_backend() -> Backend:
-    """The CPU, which computes everything."""
-    bytes_of: Callable[[Node], int] = attrgetter("bytes")
-    return Backend("host", is_cpu=True, alignment=_HOST_ALIGNMENT, bytes_of=bytes_of, supports=lambda _: True)
-
-
-def cuda_backend(name: str) -> Backend:
-    """An NVIDIA GPU with tensor cores (Turing and later)."""
-    return Backend(name, is_cpu=False, alignment=_CUDA_ALIGNMENT, bytes_of=_cuda_bytes, supports=_cuda_supports)
 
 
 def wants_offload(node: Node) -> bool:
@@ -143,3 +131,7 @@ _CUDA_CHECKS: dict[str, Callable[[Node], bool]] = {
     "ssm_conv": lambda n: n.sources[0].shape[1] % _SSM_THREADS == 0,
 }
 """What a kernel is particular about; every other operation that llama.cpp's graphs use runs on CUDA."""
+
+CPU = Backend(is_cpu=True, alignment=_HOST_ALIGNMENT, bytes_of=attrgetter("bytes"), supports=lambda _: True)
+CUDA = Backend(is_cpu=False, alignment=_CUDA_ALIGNMENT, bytes_of=_cuda_bytes, supports=_cuda_supports)
+"""An NVIDIA GPU with tensor cores (Turing and later)."""

@@ -49,7 +49,8 @@ def _layer_cache(hyper: Hyper, settings: Settings, layer: int) -> LayerCache:
         return LayerCache(layer, cells, tuple(_compressed_tables(hyper, settings, layer, cells)))
     widths = [(settings.key_type, hyper.key_length(layer) * hyper.kv_heads[layer])]
     if not hyper.is_latent:
-        widths.append((settings.value_type, value_width(hyper, settings, layer)))
+        own = hyper.value_length(layer) * hyper.kv_heads[layer]  # transposed, all layers take as many as the widest
+        widths.append((settings.value_type, hyper.widest_values if settings.transposes_values else own))
     if hyper.has_indexer(layer):
         widths.append((settings.key_type, hyper.index_length))
         if not hyper.is_latent:  # nobody reads these values
@@ -74,11 +75,6 @@ def _compressed_tables(hyper: Hyper, settings: Settings, layer: int, cells: int)
 def compressed_cells(settings: Settings, ratio: int) -> int:
     """The compressed rows that a slot has room for."""
     return padded(max(1, -(-settings.slot_context // ratio)), CELLS_PADDING)
-
-
-def value_width(hyper: Hyper, settings: Settings, layer: int) -> int:
-    """The elements of a token's values; where they lie transposed, all layers take as many as the widest."""
-    return hyper.widest_values if settings.transposes_values else hyper.value_length(layer) * hyper.kv_heads[layer]
 
 
 _ROTATION = 64  # the smallest matrix that quantised keys and values are rotated with
@@ -143,68 +139,55 @@ def store_in_cache(
     build: Build, layer: int, key: Node | None, value: Node | None, inputs: CacheInputs
 ) -> tuple[Node, Node]:
     """The keys and values of the whole cache as views, after the new ones were written; those given without a cache."""
-    hyper, settings, graph = build.hyper, build.settings, build.graph
+    hyper, settings = build.hyper, build.settings
     if inputs.key_rows is None and key is not None and value is not None:
         return key, value
-    owner, streams = hyper.cache_layer(layer), settings.streams
-    cells = cells_of(hyper, settings, owner)
-    kv_heads, key_length = hyper.kv_heads[owner], hyper.key_length(owner)
-    key_width = key_length * kv_heads
-    cache = build.cached(settings.key_type, owner, key_width, cells, streams)
-    if key is not None and inputs.key_rows is not None:
-        _write_rows(build, cache, key, inputs.key_rows)
-    row = row_bytes(settings.key_type, key_width)
-    strides = (row_bytes(settings.key_type, key_length), row, row * cells)
-    keys = graph.view(cache, (key_length, kv_heads, cells, streams), strides)
+    owner = hyper.cache_layer(layer)
+    length, heads, cells = hyper.key_length(owner), hyper.kv_heads[owner], cells_of(hyper, settings, owner)
+    keys = _stored(build, owner, settings.key_type, (length, heads, cells), key, inputs.key_rows)
     if hyper.is_latent:
-        length = value.shape[0] if value is not None else key_length
-        return keys, graph.view(keys, (length, *keys.shape[1:]), keys.strides[1:])
-    return keys, _stored_values(build, owner, cells, value, inputs.value_rows)
+        length = value.shape[0] if value is not None else length
+        return keys, build.graph.view(keys, (length, *keys.shape[1:]), keys.strides[1:])
+    shape = hyper.value_length(owner), heads, cells
+    if settings.transposes_values:
+        return keys, _stored_transposed(build, owner, shape, value, inputs.value_rows)
+    return keys, _stored(build, owner, settings.value_type, shape, value, inputs.value_rows)
 
 
 def store_single_head(build: Build, layer: int, key: Node, rows: Node | None, cells: int) -> Node:
     """The keys of a whole cache with one head for all, such as an indexer's, after the new ones were written."""
-    kind, streams, length = build.settings.key_type, build.settings.streams, key.shape[0]
-    cache = build.cached(kind, layer, length, cells, streams)
-    if rows is not None:
-        _write_rows(build, cache, key, rows)
-    row = row_bytes(kind, length)
-    return build.graph.view(cache, (length, 1, cells, streams), (row, row, row * cells))
+    return _stored(build, layer, build.settings.key_type, (key.shape[0], 1, cells), key, rows)
 
 
-def _stored_values(build: Build, owner: int, cells: int, value: Node | None, rows: Node | None) -> Node:
-    """The values of the whole cache; where they lie transposed, with a row for each element."""
-    hyper, settings, graph = build.hyper, build.settings, build.graph
-    streams, kind, transposed = settings.streams, settings.value_type, settings.transposes_values
-    kv_heads, length = hyper.kv_heads[owner], hyper.value_length(owner)
-    width = value_width(hyper, settings, owner)
-    cache = build.cached(kind, owner, width, cells, streams)
+def _stored(
+    build: Build, layer: int, kind: str, shape: tuple[int, int, int], new: Node | None, rows: Node | None
+) -> Node:
+    """A whole cache of (length, heads, cells), after a row for each new token or block of them was written."""
+    graph, streams, (length, heads, cells) = build.graph, build.settings.streams, shape
+    width = length * heads
+    cache = build.cached(kind, layer, width, cells, streams)
+    if new is not None and rows is not None:
+        new = graph.view(new, (width, rows.shape[0]), (new.strides[2],))
+        target = cache if streams == 1 else graph.reshape(cache, width, cells * streams)
+        graph.expand(graph.set_rows(target, new, rows))
+    row = row_bytes(kind, width)
+    return graph.view(cache, (length, heads, cells, streams), (row_bytes(kind, length), row, row * cells))
+
+
+def _stored_transposed(
+    build: Build, layer: int, shape: tuple[int, int, int], value: Node | None, rows: Node | None
+) -> Node:
+    """The same of values with a row for each element, filled up to the width of the widest layer."""
+    graph, settings, (length, heads, cells) = build.graph, build.settings, shape
+    kind, width = settings.value_type, build.hyper.widest_values
+    cache = build.cached(kind, layer, width, cells, settings.streams)
     if value is not None and rows is not None:
-        write = _write_transposed if transposed else _write_rows
-        write(build, cache, value, rows)
-    if not transposed:
-        row = row_bytes(kind, width)
-        return graph.view(cache, (length, kv_heads, cells, streams), (row_bytes(kind, length), row, row * cells))
+        own = value.shape[0] * value.shape[1]
+        merged = value.strides[2] == row_bytes(value.kind, own)
+        new = graph.reshape(value, own, build.tokens) if merged else graph.cont(value, own, build.tokens)
+        if own < width:
+            new = graph.pad(new, width - own)
+        target = graph.reshape(cache, 1, cache.elements)
+        graph.expand(graph.set_rows(target, graph.reshape(new, 1, new.elements), rows))
     row = row_bytes(kind, cells)
-    return graph.view(cache, (cells, kv_heads, length, streams), (row * length, row, row * width))
-
-
-def _write_rows(build: Build, cache: Node, value: Node, rows: Node) -> None:
-    """The new part of a cache, a row for each token or for each block of them."""
-    graph = build.graph
-    width, cells, streams = cache.shape[:3]
-    new = graph.view(value, (width, rows.shape[0]), (value.strides[2],))
-    target = cache if streams == 1 else graph.reshape(cache, width, cells * streams)
-    graph.expand(graph.set_rows(target, new, rows))
-
-
-def _write_transposed(build: Build, cache: Node, value: Node, rows: Node) -> None:
-    """Element by element, filled up to the width of the widest layer."""
-    graph, width = build.graph, cache.shape[0]
-    own = value.shape[0] * value.shape[1]
-    merged = value.strides[2] == row_bytes(value.kind, own)
-    new = graph.reshape(value, own, build.tokens) if merged else graph.cont(value, own, build.tokens)
-    if own < width:
-        new = graph.pad(new, width - own)
-    target = graph.reshape(cache, 1, cache.elements)
-    graph.expand(graph.set_rows(target, graph.reshape(new, 1, new.elements), rows))
+    return graph.view(cache, (cells, heads, length, settings.streams), (row * length, row, row * width))

@@ -1,11 +1,8 @@
 """DeepSeek: latent attention, the indexer of its sparse attention, compressed tokens and hyper-connections."""
 
-from typing import NamedTuple
-
 from unslow.think.memory.llama_cpp.attention import (
     Extras,
     Heads,
-    Operands,
     attended,
     attention_product,
     hadamard,
@@ -56,7 +53,7 @@ class Indexer:
             query = graph.mul_mat(self._rotation, index_queries(build, layer, ranks))
             query, weights = by_stream(build, query, build.linear(x, f"{name}.proj"))
             weights = graph.scale(weights)
-            self._picked = best_places(build, index_scores(build, layer, query, keys, weights, self._mask))
+            self._picked = best_places(build, layer, query, keys, weights, self._mask)
         return self._picked
 
 
@@ -76,24 +73,20 @@ def by_stream(build: Build, query: Node, weights: Node) -> tuple[Node, Node]:
     return query, graph.view(weights, (heads, tokens, 1, streams), (row, row * tokens, row * tokens))
 
 
-def index_scores(build: Build, layer: int, query: Node, keys: Node, weights: Node, mask: Node) -> Node:
-    """How much each query wants each key: (cells, tokens, 1, streams)."""
+def best_places(build: Build, layer: int, query: Node, keys: Node, weights: Node, mask: Node) -> Node:
+    """The places of the keys that each query wants most, by scores of (cells, tokens, 1, streams)."""
     graph = build.graph
     if build.kernels.indexer:
         shape = (keys.shape[2], query.shape[2], 1, query.shape[3])
         scores = graph.special("lightning_indexer", shape, query, keys, weights, mask)
         build.fused.append((layer, scores))
-        return scores
-    products = graph.mul_mat(graph.permute(keys, 0, 2, 1, 3), graph.permute(query, 0, 2, 1, 3))
-    products = graph.unary(graph.cont(graph.permute(products, 2, 1, 0, 3)))
-    total = graph.sum_rows(graph.mul(products, weights))
-    return graph.add(graph.cont(graph.permute(total, 2, 1, 0, 3)), mask)
-
-
-def best_places(build: Build, scores: Node) -> Node:
-    """Those of the highest scores of each query."""
+    else:
+        products = graph.mul_mat(graph.permute(keys, 0, 2, 1, 3), graph.permute(query, 0, 2, 1, 3))
+        products = graph.unary(graph.cont(graph.permute(products, 2, 1, 0, 3)))
+        total = graph.sum_rows(graph.mul(products, weights))
+        scores = graph.add(graph.cont(graph.permute(total, 2, 1, 0, 3)), mask)
     count = min(scores.shape[0], build.hyper.blueprint.count("attention.indexer.top_k"))
-    return build.graph.cont(build.graph.special("top_k", (count, *scores.shape[1:]), scores, kind="I32"))
+    return graph.cont(graph.special("top_k", (count, *scores.shape[1:]), scores, kind="I32"))
 
 
 def latent_attention(build: Build, layer: int, x: Node, inputs: CacheInputs, indexer: Indexer | None) -> Node:
@@ -288,7 +281,7 @@ class CompressedAttention:
             query = hadamard(build, query, self._index.rotation)
         weights = build.graph.scale(build.linear(x, f"{build.block(layer)}.indexer.proj"))
         query, weights = by_stream(build, query, weights)
-        return best_places(build, index_scores(build, layer, query, rows, weights, self._index.mask))
+        return best_places(build, layer, query, rows, weights, self._index.mask)
 
     def _product(self, layer: int, query: Node, key: Node, rows: Node | None, mask: Node | None) -> Node:
         """Attention over the last tokens and the compressed rows, whose keys are their values."""
@@ -302,16 +295,8 @@ class CompressedAttention:
         keys, seen = store_single_head(build, layer, key, self._inputs.key_rows, cells), self._inputs.mask
         if rows is not None and mask is not None:
             keys, seen = graph.concat(keys, rows, 2), graph.concat(seen, mask, 0)
-        result = attention_product(build, layer, Operands(query, keys, keys, seen))
+        result = attention_product(build, layer, query, keys, keys, seen)
         return result if rotation is None else hadamard(build, result, rotation)
-
-
-class _Mixture(NamedTuple):
-    """What a half reads, and by which weights its answer and the streams are mixed into the new ones."""
-
-    read: Node
-    answer_weights: Node
-    stream_weights: Node
 
 
 class HyperConnections:
@@ -330,13 +315,13 @@ class HyperConnections:
     def layer(self, layer: int, x: Node, mix: Mixer) -> Node:
         """One layer."""
         build, name = self._build, self._build.block(layer)
-        mixture = self._mixture(layer, "attn", x)
-        x = self._written(layer, mix(build.norm(mixture.read, f"{name}.attn_norm")), x, mixture)
-        mixture = self._mixture(layer, "ffn", x)
-        for node in (x, mixture.answer_weights, mixture.stream_weights):
+        read, *weights = self._mixture(layer, "attn", x)
+        x = self._written(layer, mix(build.norm(read, f"{name}.attn_norm")), x, *weights)
+        read, *weights = self._mixture(layer, "ffn", x)
+        for node in (x, *weights):
             build.graph.expand(node)
-        fed = feed_forward(build, layer, build.norm(mixture.read, f"{name}.ffn_norm"))
-        result = self._written(layer, fed, x, mixture)
+        fed = feed_forward(build, layer, build.norm(read, f"{name}.ffn_norm"))
+        result = self._written(layer, fed, x, *weights)
         if build.is_trial:  # llama.cpp keeps the last node of a layer on the layer's device in small batches
             result.backend = build.places.layers[layer]
         return result
@@ -355,14 +340,15 @@ class HyperConnections:
         flat = graph.norm(graph.reshape(x, x.shape[0] * x.shape[1], x.shape[2]))
         return graph.mul_mat(self._build.weight(name), flat)
 
-    def _mixture(self, layer: int, half: str, x: Node) -> _Mixture:
+    def _mixture(self, layer: int, half: str, x: Node) -> tuple[Node, Node, Node]:
+        """What a half reads, and by which weights its answer and the streams are mixed into the new ones."""
         build, graph, count = self._build, self._build.graph, self._count
         name = f"{build.block(layer)}.hc_{half}"
         scores = self._scores(f"{name}_fn.weight", x)
         reading = graph.scale(graph.unary(self._part(scores, name, count)))
         answers = graph.scale(graph.unary(self._part(scores, name, count)))
         streams = self._stream_weights(layer, name, scores)
-        return _Mixture(self._summed(layer, x, reading), answers, streams)
+        return self._summed(layer, x, reading), answers, streams
 
     def _part(self, scores: Node, name: str, length: int) -> Node:
         """Some of the scores, with a scale and a base of their own."""
@@ -407,16 +393,16 @@ class HyperConnections:
     def _stream(self, x: Node) -> Node:
         return self._build.graph.view(x, (x.shape[0], x.shape[2]), (x.strides[2],))
 
-    def _written(self, layer: int, answer: Node, streams: Node, mixture: _Mixture) -> Node:
+    def _written(self, layer: int, answer: Node, streams: Node, answer_weights: Node, weights: Node) -> Node:
         """The new streams: a share of the answer, and of each stream."""
-        graph, weights = self._build.graph, mixture.stream_weights
+        graph = self._build.graph
         if self._build.kernels.stream_writes:
-            sources = (answer, streams, mixture.answer_weights, weights)
+            sources = (answer, streams, answer_weights, weights)
             return self._fused(layer, graph.special("hc_post", streams.shape, *sources))
         width, tokens = answer.shape[:2]
         result: Node | None = None
         for _ in range(self._count):
-            share = graph.view(mixture.answer_weights, (1, tokens), (mixture.answer_weights.strides[1],))
+            share = graph.view(answer_weights, (1, tokens), (answer_weights.strides[1],))
             new = graph.mul(answer, share)
             for _ in range(self._count):
                 share = graph.view(weights, (1, tokens), (weights.strides[2],))

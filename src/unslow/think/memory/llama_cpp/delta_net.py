@@ -33,15 +33,11 @@ class Heads(NamedTuple):
     strength: Node  # How strongly the token writes into the memory
 
 
-class Answer(NamedTuple):
-    """What each token reads, and the memory after the last one."""
+def delta_rule(build: Build, layer: int, heads: Heads, memory: Node) -> tuple[Node, Node]:
+    """What each token reads, and the memory after the last one: (length, length, heads, sequences).
 
-    output: Node
-    memory: Node
-
-
-def delta_rule(build: Build, layer: int, heads: Heads, memory: Node) -> Answer:
-    """As one kernel, or spelled out; the memory is (length, length, heads, sequences)."""
+    As one kernel, or spelled out.
+    """
     single = heads.query.shape[2] == 1
     if build.kernels.delta_step if single else build.kernels.delta_chunk:
         graph = build.graph
@@ -51,11 +47,11 @@ def delta_rule(build: Build, layer: int, heads: Heads, memory: Node) -> Answer:
         build.fused.append((layer, result))
         row = row_bytes("F32", width)
         output = graph.view(result, heads.value.shape, (row_bytes("F32", length), row, row * tokens))
-        return Answer(output, graph.view(result, memory.shape))
+        return output, graph.view(result, memory.shape)
     return _step(build.graph, heads, memory) if single else _chunks(build.graph, heads, memory)
 
 
-def _step(graph: Graph, heads: Heads, memory: Node) -> Answer:
+def _step(graph: Graph, heads: Heads, memory: Node) -> tuple[Node, Node]:
     """One token for each sequence."""
     count, sequences = memory.shape[2:]
     query, key, value = (graph.permute(n, 0, 2, 1, 3) for n in (graph.scale(heads.query), heads.key, heads.value))
@@ -67,10 +63,10 @@ def _step(graph: Graph, heads: Heads, memory: Node) -> Answer:
     written = graph.mul(graph.repeat(key, *memory.shape), graph.transpose(news))
     memory = graph.add(memory, written)
     output = graph.sum_rows(graph.mul(memory, query))
-    return Answer(graph.permute(output, 2, 0, 1, 3), memory)
+    return graph.permute(output, 2, 0, 1, 3), memory
 
 
-def _chunks(graph: Graph, heads: Heads, memory: Node) -> Answer:
+def _chunks(graph: Graph, heads: Heads, memory: Node) -> tuple[Node, Node]:
     """A prompt: what the tokens of a chunk do to each other first, for all chunks, then chunk after chunk."""
     length, count, tokens, sequences = heads.value.shape
     chunks = _Chunks(graph, heads)
@@ -90,7 +86,7 @@ def _chunks(graph: Graph, heads: Heads, memory: Node) -> Answer:
     padded_tokens = chunks.count * chunks.size
     strides = row, row * padded_tokens, row * padded_tokens * count
     output = graph.permute(graph.view(values, (length, tokens, count, sequences), strides), 0, 2, 1, 3)
-    return Answer(output, graph.reshape(memory, length, length, count, sequences))
+    return output, graph.reshape(memory, length, length, count, sequences)
 
 
 class _Chunks:
@@ -214,9 +210,9 @@ def delta_net(build: Build, layer: int, x: Node, rows: StateRows) -> Node:
     memory = load_state(build, cache, rows)
     memory = graph.reshape(memory, sizes.value_length, sizes.value_length, sizes.value_heads, sizes.sequences)
     query, key, value = _heads(build, layer, graph.unary(convolved(build, inputs, kernel)), sizes)
-    answer = delta_rule(build, layer, Heads(query, key, value, decay, strength), memory)
-    store_state(build, cache, answer.memory)
-    normed = build.norm(answer.output, f"{name}.ssm_norm")
+    output, memory = delta_rule(build, layer, Heads(query, key, value, decay, strength), memory)
+    store_state(build, cache, memory)
+    normed = build.norm(output, f"{name}.ssm_norm")
     output = graph.mul(normed, graph.unary(graph.reshape(gate, *sizes.values)))
     output = graph.reshape(output, sizes.value_length * sizes.value_heads, sizes.tokens, sizes.sequences)
     return graph.reshape(build.linear(output, f"{name}.ssm_out"), build.hyper.width, build.tokens)

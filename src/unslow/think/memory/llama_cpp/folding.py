@@ -1,6 +1,6 @@
 """How few of a model's layers are laid out: of many that are alike, until nothing changes any more."""
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from itertools import pairwise
 from typing import TypeAlias
 
@@ -22,24 +22,28 @@ _CYCLE = 6  # the gaps alternate from layer to layer, or come back after three: 
 
 def laid_out_layers(hyper: Hyper, places: Places) -> list[int]:
     """The layers to build, in order; the first and the last are always there."""
-    alike = alike_layers(hyper)
-    return folded([_kind(hyper, places, layer, alike[layer]) for layer in range(hyper.layers)])
+    return folded([_kind(hyper, places, layer, alike) for layer, alike in enumerate(alike_layers(hyper))])
 
 
-def exact_kinds(hyper: Hyper, places: Places) -> list[Hashable]:
-    """For each layer all that its part of the graph and of the buffers hangs on, copies of weights of the host too."""
+def placed_kinds(hyper: Hyper, places: Places, *, exact: bool = False) -> list[Hashable]:
+    """For each layer all that decides which backends compute its part of the graph: sizes do not.
 
-    def lent(tensors: Sequence[Tensor], homes: tuple[int, ...]) -> Hashable:  # with the host, beside GPUs
-        return tuple(t.bytes for t in tensors) if places.host and places.host in homes else ()
-
-    return _kinds_by_place(hyper, places, lent)
-
-
-def placed_kinds(hyper: Hyper, places: Places) -> list[Hashable]:
-    """For each layer all that decides which backends compute its part of the graph: sizes do not."""
-    return _kinds_by_place(
-        hyper, places, lambda tensors, _: tuple(t.type if t.type in UNUSUAL_TYPES else "" for t in tensors)
-    )
+    Exact, all that its part of the graph and of the buffers hangs on, copies of weights of the host too.
+    """
+    kinds: list[Hashable] = []
+    for layer, alike in enumerate(alike_layers(hyper)):
+        tensors = _tensors(hyper, layer)
+        if not tensors or hyper.has_indexer(layer):
+            kinds.append(layer)
+            continue
+        homes = tuple(places.tensor(f"blk.{layer}.{t.name}") for t in tensors)
+        more: Hashable = ()
+        if not exact:
+            more = tuple(t.type if t.type in UNUSUAL_TYPES else "" for t in tensors)
+        elif places.host and places.host in homes:  # lent to the GPUs
+            more = tuple(t.bytes for t in tensors)
+        kinds.append((alike, homes, more, places.layers[layer], places.cache(layer), hyper.ends_loop(layer)))
+    return kinds
 
 
 def folded(kinds: Sequence[Hashable]) -> list[int]:
@@ -105,22 +109,6 @@ def _kind(hyper: Hyper, places: Places, layer: int, alike: int) -> Hashable:
     if not tensors or hyper.has_indexer(layer) or (places.host in homes and places.host > 0):
         return layer
     return alike, tuple(sorted(homes)), places.layers[layer]
-
-
-def _kinds_by_place(
-    hyper: Hyper, places: Places, more: Callable[[Sequence[Tensor], tuple[int, ...]], Hashable]
-) -> list[Hashable]:
-    """The same by the place of every tensor, and by what else is told of the tensors and their places."""
-    kinds: list[Hashable] = []
-    for layer, alike in enumerate(alike_layers(hyper)):
-        tensors = _tensors(hyper, layer)
-        if not tensors or hyper.has_indexer(layer):
-            kinds.append(layer)
-            continue
-        homes = tuple(places.tensor(f"blk.{layer}.{t.name}") for t in tensors)
-        own = places.layers[layer], places.cache(layer), hyper.ends_loop(layer)
-        kinds.append((alike, homes, more(tensors, homes), *own))
-    return kinds
 
 
 # How few layers do for a layout, as the allocator's own gaps tell.

@@ -30,9 +30,9 @@ def kimi_delta(build: Build, layer: int, x: Node, rows: StateRows) -> Node:
     cache = memory_cache(build, layer)
     memory = graph.reshape(load_state(build, cache, rows), length, length, heads, shape[3])
     query, key = (graph.norm(n, "l2_norm") for n in (query, key))
-    answer = delta_rule(build, layer, Heads(query, key, value, decay, strength), memory)
-    store_state(build, cache, answer.memory)
-    output = graph.reshape(graph.cont(answer.output), length, heads, build.tokens)
+    output, memory = delta_rule(build, layer, Heads(query, key, value, decay, strength), memory)
+    store_state(build, cache, memory)
+    output = graph.reshape(graph.cont(output), length, heads, build.tokens)
     if build.has(f"{name}.ssm_g.weight"):
         gate = build.linear(x, f"{name}.ssm_g")
     else:  # two products with a narrow middle

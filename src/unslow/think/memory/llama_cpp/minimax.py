@@ -1,12 +1,9 @@
 """MiniMax: lightning attention (01) and block-sparse attention (M3)."""
 
-from typing import NamedTuple
-
 from unslow.facts.values import padded
-from unslow.think.memory.llama_cpp.attention import Heads, Operands, hadamard, rotated_for_cache, turned_by_rope
+from unslow.think.memory.llama_cpp.attention import Heads, hadamard, rotated_for_cache, turned_by_rope
 from unslow.think.memory.llama_cpp.build import Build
 from unslow.think.memory.llama_cpp.cache import CacheInputs, cells_of, store_in_cache, store_single_head
-from unslow.think.memory.llama_cpp.delta_net import Answer
 from unslow.think.memory.llama_cpp.graph import Graph, Node
 from unslow.think.memory.llama_cpp.recurrent import StateRows, convolution_cache, load_state, memory_cache, store_state
 
@@ -49,8 +46,7 @@ class BlockSparse:
                 graph.expand(node)
         keys, values = store_in_cache(build, layer, key, value, inputs)
         index = self._indexed(layer, x, "q")
-        operands = Operands(query, keys, values, inputs.mask)
-        result, *others = (self._of_stream(operands, index, index_keys) for _ in range(self._streams))
+        result, *others = (self._of_stream(query, keys, values, index, index_keys) for _ in range(self._streams))
         for other in others:
             result = graph.concat(result, other, 1)
         return result if inputs.value_rotation is None else hadamard(build, result, inputs.value_rotation)
@@ -62,12 +58,12 @@ class BlockSparse:
         product = build.graph.reshape(product, length, product.shape[0] // length, build.tokens)
         return turned_by_rope(build, layer, build.norm(product, f"{name}_norm"))
 
-    def _of_stream(self, operands: Operands, index: Node, index_keys: Node) -> Node:
+    def _of_stream(self, query: Node, keys: Node, values: Node, index: Node, index_keys: Node) -> Node:
         """Attention of one slot: (heads x length, tokens), with the groups of heads in the last dimension."""
         graph, tokens = self._build.graph, self._build.tokens // self._streams
         query, keys, values = (
             graph.view(n, (*n.shape[:2], count), n.strides[1:3])
-            for n, count in ((operands.query, tokens), (operands.keys, self._cells), (operands.values, self._cells))
+            for n, count in ((query, tokens), (keys, self._cells), (values, self._cells))
         )
         length, heads = query.shape[:2]
         groups = keys.shape[1]
@@ -113,14 +109,6 @@ class BlockSparse:
         return graph.special("top_k", (self._used, groups, tokens, 1), biased, kind="I32"), bias
 
 
-class _Heads(NamedTuple):
-    """Queries, keys and values: (length, heads, tokens, sequences)."""
-
-    query: Node
-    key: Node
-    value: Node
-
-
 def lightning_attention(build: Build, layer: int, x: Node, rows: StateRows) -> Node:
     """A whole layer, with its projections."""
     graph, name = build.graph, build.block(layer)
@@ -130,32 +118,38 @@ def lightning_attention(build: Build, layer: int, x: Node, rows: StateRows) -> N
     joined = graph.unary(build.linear(x, f"{name}.attn_qkv"))
     length = build.hyper.key_length(layer)
     joined = graph.reshape(joined, 3 * length, build.hyper.heads[layer], x.shape[1], x.shape[3])
-    heads = _Heads(*(graph.view(joined, (length, *joined.shape[1:]), joined.strides[1:]) for _ in range(3)))
+    query, key, value = (graph.view(joined, (length, *joined.shape[1:]), joined.strides[1:]) for _ in range(3))
     count, tokens, sequences = joined.shape[1:]
     cache = memory_cache(build, layer)
     memory = graph.reshape(load_state(build, cache, rows), length, length, count, sequences)
     rates = graph.scale(build.shared_input("F32", count, name="fading of each head"))
-    answer = _step(graph, heads, memory, rates) if tokens == 1 else _chunk(build, heads, memory, rates)
-    store_state(build, cache, answer.memory)
-    output = graph.cont(graph.permute(answer.output, 0, 2, 1, 3))
+    if tokens == 1:
+        output, memory = _step(graph, query, key, value, memory, rates)
+    else:
+        output, memory = _chunk(build, query, key, value, memory, rates)
+    store_state(build, cache, memory)
+    output = graph.cont(graph.permute(output, 0, 2, 1, 3))
     output = build.norm(graph.reshape(output, length * count, tokens, 1, sequences), f"{name}.attn_norm_2")
     output = graph.mul(graph.unary(build.linear(x, f"{name}.attn_gate")), output)
     output = build.linear(output, f"{name}.attn_output")
     return graph.reshape(output, output.shape[0], build.tokens)
 
 
-def _step(graph: Graph, heads: _Heads, memory: Node, rates: Node) -> Answer:
-    """One token for each sequence."""
+def _step(graph: Graph, query: Node, key: Node, value: Node, memory: Node, rates: Node) -> tuple[Node, Node]:
+    """One token for each sequence: what it reads, and the memory after it.
+
+    Queries, keys and values are (length, heads, tokens, sequences).
+    """
     fading = _fading(graph, rates)
-    value, key = (graph.cont(graph.permute(n, 1, 2, 0, 3)) for n in (heads.value, heads.key))
+    value, key = (graph.cont(graph.permute(n, 1, 2, 0, 3)) for n in (value, key))
     memory = graph.add(graph.mul(memory, fading), graph.mul_mat(key, value))
-    return Answer(graph.mul_mat(memory, graph.permute(heads.query, 0, 2, 1, 3)), memory)
+    return graph.mul_mat(memory, graph.permute(query, 0, 2, 1, 3)), memory
 
 
-def _chunk(build: Build, heads: _Heads, memory: Node, rates: Node) -> Answer:
+def _chunk(build: Build, query: Node, key: Node, value: Node, memory: Node, rates: Node) -> tuple[Node, Node]:
     """A prompt: what its tokens say to each other, and what the memory says to them."""
     graph = build.graph
-    _, count, tokens, sequences = heads.query.shape
+    _, count, tokens, sequences = query.shape
     by_token = 1, count, tokens, sequences
     since, until, between = (
         graph.unary(graph.scale(build.shared_input("F32", *shape, name=f"fading {when}")))
@@ -165,14 +159,14 @@ def _chunk(build: Build, heads: _Heads, memory: Node, rates: Node) -> Answer:
             ("between tokens", (tokens, tokens, count, sequences)),
         )
     )
-    before = graph.mul_mat(memory, graph.permute(graph.mul(heads.query, since), 0, 2, 1, 3))
-    query, key = (graph.permute(n, 0, 2, 1, 3) for n in (heads.query, heads.key))
-    scores = graph.mul(graph.mul_mat(key, query), between)
-    value = graph.cont(graph.permute(heads.value, 1, 2, 0, 3))
+    before = graph.mul_mat(memory, graph.permute(graph.mul(query, since), 0, 2, 1, 3))
+    products = graph.mul_mat(*(graph.permute(n, 0, 2, 1, 3) for n in (key, query)))
+    scores = graph.mul(products, between)
+    value = graph.cont(graph.permute(value, 1, 2, 0, 3))
     output = graph.expand(graph.add(before, graph.mul_mat(value, scores)))
     faded = graph.mul(memory, _fading(graph, rates))
-    written = graph.cont(graph.permute(graph.mul(heads.key, until), 1, 2, 0, 3))
-    return Answer(output, graph.add(faded, graph.mul_mat(written, value)))
+    written = graph.cont(graph.permute(graph.mul(key, until), 1, 2, 0, 3))
+    return output, graph.add(faded, graph.mul_mat(written, value))
 
 
 def _fading(graph: Graph, rates: Node) -> Node:

@@ -9,10 +9,10 @@ from unslow.facts.model import Blueprint
 from unslow.facts.values import padded
 from unslow.think.memo import remembered
 from unslow.think.memory.llama_cpp.allocator import watched_sizes
-from unslow.think.memory.llama_cpp.backends import Backend, cpu_backend, cuda_backend
+from unslow.think.memory.llama_cpp.backends import CPU, CUDA, Backend
 from unslow.think.memory.llama_cpp.build import Build, Kernels
 from unslow.think.memory.llama_cpp.cache import layer_caches
-from unslow.think.memory.llama_cpp.folding import Settling, exact_kinds, fewest_layers, placed_kinds
+from unslow.think.memory.llama_cpp.folding import Settling, fewest_layers, placed_kinds
 from unslow.think.memory.llama_cpp.graph import Node, UnknownLayoutError, block_of, four
 from unslow.think.memory.llama_cpp.hyperparameters import Hyper, hyper_of
 from unslow.think.memory.llama_cpp.model_graph import build_graph
@@ -40,18 +40,6 @@ def estimated_compute(hyper: Hyper, settings: Settings, places: Places, kernels:
     return [*on_devices, inputs if any(on_devices) else max(body, logits)]
 
 
-_PROBES = (
-    ("flash_attention", "flash_attn", 1),
-    ("delta_step", "gated_delta_net", 1),
-    ("delta_chunk", "gated_delta_net", 16),
-    ("indexer", "lightning_indexer", 1),
-    ("stream_sums", "hc_pre", 1),
-    ("stream_weights", "hc_comb", 1),
-    ("stream_writes", "hc_post", 1),
-)
-"""The kernel, its operation, and the tokens of each sequence in the graph that is tried."""
-
-
 def heeded_settings(hyper: Hyper, settings: Settings) -> Settings:
     """The settings as llama.cpp takes them: some decide over flash attention before anything is tried."""
     if not hyper.habits.flash_attention:
@@ -68,18 +56,22 @@ def usable_kernels(hyper: Hyper, settings: Settings, places: Places, backends: S
     kernels = Kernels(flash_attention=settings.flash_attention is not False)
     # a memory is written back to its layer's cache at once: where all caches lie with layers on GPUs, so do its kernels
     strays = hyper.has_delta_nets and (places.host in places.layers or not settings.cache_on_gpu)
-    open_questions = {
-        "flash_attention": settings.flash_attention is None,
-        "delta_step": strays,
-        "delta_chunk": strays,
-        "indexer": hyper.index_length > 0 and (hyper.is_latent or hyper.is_compressed),
-        **dict.fromkeys(("stream_sums", "stream_weights", "stream_writes"), hyper.is_compressed),
-    }
-    layers = fewest_layers(placed_kinds(hyper, places)) if any(open_questions.values()) else []
+    indexes = hyper.index_length > 0 and (hyper.is_latent or hyper.is_compressed)
+    # the kernel, its operation, the tokens of each sequence in the graph that is tried, and whether it must be
+    probes = (
+        ("flash_attention", "flash_attn", 1, settings.flash_attention is None),
+        ("delta_step", "gated_delta_net", 1, strays),
+        ("delta_chunk", "gated_delta_net", 16, strays),
+        ("indexer", "lightning_indexer", 1, indexes),
+        ("stream_sums", "hc_pre", 1, hyper.is_compressed),
+        ("stream_weights", "hc_comb", 1, hyper.is_compressed),
+        ("stream_writes", "hc_post", 1, hyper.is_compressed),
+    )
+    layers = fewest_layers(placed_kinds(hyper, places)) if any(is_open for *_, is_open in probes) else []
     tried: dict[tuple[Kernels, int], Build] = {}
     """A graph answers every question that is asked of such a one."""
-    for kernel, op, tokens in _PROBES:
-        if not open_questions[kernel]:
+    for kernel, op, tokens, is_open in probes:
+        if not is_open:
             continue
         if (kernels, tokens) not in tried:
             build = Build(hyper, settings, places, kernels, tokens * settings.slots)
@@ -155,7 +147,7 @@ def needs_without_compute(blueprint: Blueprint, settings: Settings, shares: Sequ
 
 def backends_of(devices: int) -> list[Backend]:
     """So many GPUs, and the CPU."""
-    return [*(cuda_backend(f"CUDA{n}") for n in range(devices)), cpu_backend()]
+    return [*[CUDA] * devices, CPU]
 
 
 def weight_bytes(blueprint: Blueprint, places: Places, backends: Sequence[Backend]) -> list[int]:
@@ -181,11 +173,10 @@ def weight_bytes(blueprint: Blueprint, places: Places, backends: Sequence[Backen
 @lru_cache(maxsize=4096)  # most layers have tensors of the same few shapes
 def _stored_bytes(kind: str, shape: tuple[int, ...], size: int) -> tuple[int, int]:
     """What a tensor takes on a GPU and on the host; one of a type that nobody knows, what it takes in its file."""
-    gpu, host = backends_of(1)
     if kind not in quants():
-        return padded(size, gpu.alignment), padded(size, host.alignment)
+        return padded(size, CUDA.alignment), padded(size, CPU.alignment)
     node = Node("none", kind, four(shape))
-    return gpu.stored_bytes(node), host.stored_bytes(node)
+    return CUDA.stored_bytes(node), CPU.stored_bytes(node)
 
 
 def cache_bytes(hyper: Hyper, settings: Settings, places: Places, backends: Sequence[Backend]) -> list[int]:
@@ -193,9 +184,8 @@ def cache_bytes(hyper: Hyper, settings: Settings, places: Places, backends: Sequ
 
     def sizes() -> list[tuple[int, int, int]]:
         """Of each layer, on a GPU and on the host."""
-        gpu, host = backends_of(1)
         return [
-            (cache.layer, sum(map(gpu.stored_bytes, cache.tables)), sum(map(host.stored_bytes, cache.tables)))
+            (cache.layer, sum(map(CUDA.stored_bytes, cache.tables)), sum(map(CPU.stored_bytes, cache.tables)))
             for cache in layer_caches(hyper, settings)
         ]
 
@@ -210,30 +200,23 @@ def cache_bytes(hyper: Hyper, settings: Settings, places: Places, backends: Sequ
 def compute_bytes(begin: Callable[[], Build], backends: Sequence[Backend]) -> list[int]:
     """The compute buffers of each backend: of a few layers where the others surely change nothing."""
     build = begin()
-    settling = Settling(exact_kinds(build.hyper, build.places))
+    settling = Settling(placed_kinds(build.hyper, build.places, exact=True))
     for _ in range(_TRIES):
         if not settling.is_worth_a_try:
             break
         build.layers = settling.kept
-        found = _laid_out(build, backends)
-        if found.is_crowded:
-            build = begin()
-            build.layers = range(build.hyper.layers)
-            return _laid_out(build, backends).sizes
-        if not build.ends or settling.settles(found.states):
-            return found.sizes
+        sizes, states, is_crowded = _laid_out(build, backends)
+        if not is_crowded and (not build.ends or settling.settles(states)):
+            return sizes
         build = begin()
-    return _laid_out(build, backends).sizes
+        if is_crowded:
+            build.layers = range(build.hyper.layers)
+            break
+    return _laid_out(build, backends)[0]
 
 
-class _Layout(NamedTuple):
-    sizes: list[int]
-    states: list[Hashable]
-    is_crowded: bool
-    """Whether several batches in flight have copies of their own in every layer, so that none can be left out."""
-
-
-def _laid_out(build: Build, backends: Sequence[Backend]) -> _Layout:
+def _laid_out(build: Build, backends: Sequence[Backend]) -> tuple[list[int], list[Hashable], bool]:
+    """The buffers, the gaps after each layer, and whether batches in flight have copies in all layers, so all count."""
     build_graph(build)
     settings, places = build.settings, build.places
     # Where several GPUs hold everything, llama.cpp lets them work on several batches at once
@@ -243,7 +226,7 @@ def _laid_out(build: Build, backends: Sequence[Backend]) -> _Layout:
     rules = Rules(settings.offload_ops, in_flight, settings.fuses)
     schedule = Scheduler(backends, rules).scheduled(build.graph.nodes, build.graph.leaves)
     sizes, states = watched_sizes(schedule.nodes, schedule.leaves, backends, build.ends)
-    return _Layout(sizes, states, in_flight > 1 and schedule.splits > len(backends))
+    return sizes, states, in_flight > 1 and schedule.splits > len(backends)
 
 
 _MOST_SLOTS = 256

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from unslow.catalog.quants import quants
 from unslow.facts.model import Tensor
-from unslow.think.memory.llama_cpp.backends import cuda_backend
+from unslow.think.memory.llama_cpp.backends import CUDA
 from unslow.think.memory.llama_cpp.graph import Node, four
 from unslow.think.memory.llama_cpp.hyperparameters import Hyper
 from unslow.think.memory.llama_cpp.settings import Settings
@@ -87,7 +87,6 @@ def _read(name: str) -> _Name:
 
 
 OUTPUT = -1  # the layer that the output counts as
-_gpu = cuda_backend("any")
 
 
 class Places:
@@ -152,7 +151,7 @@ class Places:
         key = tensor.name.split(".", 2)[-1], tensor.type, tensor.shape
         if key not in self._usable:
             unknown = tensor.type not in quants()  # a newer llama.cpp may know it
-            self._usable[key] = unknown or _gpu.supports(trial_operation(self._hyper, tensor))
+            self._usable[key] = unknown or CUDA.supports(trial_operation(self._hyper, tensor))
         return self._usable[key]
 
     def _wanted(self, name: str) -> int:

@@ -1,7 +1,5 @@
 """RWKV 6 and 7: layers that mix each token with the one before it, and keep a matrix for each head."""
 
-from typing import NamedTuple
-
 from unslow.think.memory.llama_cpp.build import Build
 from unslow.think.memory.llama_cpp.feed_forward import feed_forward
 from unslow.think.memory.llama_cpp.graph import Node, UnknownLayoutError, row_bytes
@@ -17,17 +15,10 @@ from unslow.think.memory.llama_cpp.recurrent import (
 _MIXES = "wkvrg"  # what a token and its predecessor are mixed for: decay, key, value, receptance, gate
 
 
-class Neighbours(NamedTuple):
-    """Tokens and their predecessors: (width, tokens, sequences)."""
-
-    token: Node
-    before: Node
-
-
-def time_mixed_6(build: Build, layer: int, x: Neighbours, rows: StateRows) -> Node:
-    """The first half of a layer, (width, tokens, sequences)."""
+def time_mixed_6(build: Build, layer: int, token: Node, before: Node, rows: StateRows) -> Node:
+    """The first half of a layer, of tokens and their predecessors: (width, tokens, sequences)."""
     graph, name, shape = build.graph, f"{build.block(layer)}.time_mix", head_shape(build)
-    mixes = dict(zip(_MIXES, _mixes(build, layer, x), strict=True))
+    mixes = dict(zip(_MIXES, _mixes(build, layer, token, before), strict=True))
     receptance = build.linear(mixes["r"], f"{name}_receptance")
     key, value = (_repeated(build, layer, build.linear(mixes[part[0]], f"{name}_{part}")) for part in ("key", "value"))
     gate = graph.unary(build.linear(mixes["g"], f"{name}_gate"))
@@ -72,11 +63,11 @@ def normed_heads(build: Build, layer: int, y: Node) -> Node:
     return graph.add(y, build.weight(f"{name}.bias"))
 
 
-def _mixes(build: Build, layer: int, x: Neighbours) -> list[Node]:
+def _mixes(build: Build, layer: int, token: Node, before: Node) -> list[Node]:
     """The five mixes of a token and its predecessor, whose shares depend on both."""
     graph, name = build.graph, f"{build.block(layer)}.time_mix"
     width, tokens = build.hyper.width, build.tokens
-    change, token = (graph.reshape(n, width, tokens) for n in (graph.binary("sub", x.before, x.token), x.token))
+    change, token = (graph.reshape(n, width, tokens) for n in (graph.binary("sub", before, token), token))
     mixed = graph.add(graph.mul(change, build.weight(f"{name}_lerp_x.weight")), token)
     # How much of its predecessor each token takes for each mix
     shares = graph.unary(build.linear(mixed, f"{name}_w1"))
@@ -115,11 +106,11 @@ _MIXES_OF_7 = (5, 6)  # of a token and its predecessor, for each layer: without 
 
 
 def time_mixed_7(
-    build: Build, layer: int, x: Neighbours, rows: StateRows, first_value: Node | None
+    build: Build, layer: int, token: Node, before: Node, rows: StateRows, first_value: Node | None
 ) -> tuple[Node, Node]:
     """The first half of a layer, (width, tokens, sequences), and the first layer's values."""
     graph, name, shape = build.graph, f"{build.block(layer)}.time_mix", head_shape(build)
-    for_receptance, for_decay, for_key, for_value, for_rate, *for_gate = _mixes_of_7(build, layer, x)
+    for_receptance, for_decay, for_key, for_value, for_rate, *for_gate = _mixes_of_7(build, layer, token, before)
     receptance = build.linear(for_receptance, f"{name}_receptance")
     decay = graph.unary(graph.scale(graph.unary(_narrow(build, f"{name}_w", for_decay, activated=True))))
     key, value = build.linear(for_key, f"{name}_key"), build.linear(for_value, f"{name}_value")
@@ -146,16 +137,16 @@ def time_mixed_7(
     return graph.reshape(y, y.shape[0], build.sequence_tokens, build.settings.slots), first_value
 
 
-def _mixes_of_7(build: Build, layer: int, x: Neighbours) -> list[Node]:
+def _mixes_of_7(build: Build, layer: int, token: Node, before: Node) -> list[Node]:
     """A token and its predecessor in fixed shares."""
     graph = build.graph
     width, tokens = build.hyper.width, build.tokens
     shares = build.weight(f"{build.block(layer)}.time_mix_lerp_fused.weight")
     if shares.shape[3] not in _MIXES_OF_7:
         raise UnknownLayoutError(f"the layers of RWKV 7 have 5 or 6 mixes, and not {shares.shape[3]}")
-    change = graph.binary("sub", x.before, x.token)
+    change = graph.binary("sub", before, token)
     change = graph.repeat(change, *change.shape[:3], shares.shape[3])
-    mixes = graph.add(graph.mul(change, shares), x.token)
+    mixes = graph.add(graph.mul(change, shares), token)
     return [graph.view(mixes, (width, tokens), (row_bytes("F32", width),)) for _ in range(shares.shape[3])]
 
 
@@ -182,11 +173,11 @@ class Rwkv:
         before = load_state(build, cache, self._rows)
         before = build.graph.reshape(before, x.shape[0], build.hyper.token_shifts, x.shape[2])
         normed = build.norm(x, f"{name}.attn_norm")
-        neighbours = Neighbours(normed, _shifted(build, before, normed))
+        neighbours = normed, _shifted(build, before, normed)
         if build.has(f"{name}.time_mix_decay.weight"):
-            mixed = time_mixed_6(build, layer, neighbours, self._rows)
+            mixed = time_mixed_6(build, layer, *neighbours, self._rows)
         else:
-            mixed, self._first_value = time_mixed_7(build, layer, neighbours, self._rows, self._first_value)
+            mixed, self._first_value = time_mixed_7(build, layer, *neighbours, self._rows, self._first_value)
         if not build.has(f"{name}.channel_mix_key.weight"):  # the second half is as in a transformer (QRWKV)
             store_state(build, cache, _last(build, normed))
             middle = self._wanted(layer, build.graph.add(mixed, x))
@@ -194,12 +185,12 @@ class Rwkv:
         middle = build.graph.add(mixed, x)
         normed_2 = build.norm(middle, f"{name}.attn_norm_2")
         store_state(build, cache, build.graph.concat(_last(build, normed), _last(build, normed_2), 1))
-        return self._channel_mixed(layer, middle, Neighbours(normed_2, _shifted(build, before, normed_2)))
+        return self._channel_mixed(layer, middle, normed_2, _shifted(build, before, normed_2))
 
-    def _channel_mixed(self, layer: int, middle: Node, normed: Neighbours) -> Node:
+    def _channel_mixed(self, layer: int, middle: Node, token: Node, before: Node) -> Node:
         """The second half, in which a token is mixed with the one before it once more."""
         build, graph, name = self._build, self._build.graph, f"{self._build.block(layer)}.channel_mix"
-        middle, token, before = (self._wanted(layer, n) for n in (middle, *normed))
+        middle, token, before = (self._wanted(layer, n) for n in (middle, token, before))
         change = graph.binary("sub", before, token)
 
         def mixed(letter: str) -> Node:
