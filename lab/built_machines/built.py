@@ -17,7 +17,6 @@ from unslow.facts.run import Run
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Snapshot, Subject, dump_snapshot
 from unslow.facts.values import Known
-from unslow.look.logs.llama_cpp import run_of_log
 from unslow.look.runtimes._gguf_process import read_log
 from unslow.look.runtimes.llama_cpp.urls import with_log
 from unslow.look.system.recorded import Recorder
@@ -112,7 +111,7 @@ def _at(world: World, seen: Snapshot, url: str, log: str) -> tuple[Subject, ...]
     (subject,) = subjects_at_url(world, url, "")
     if log:
         subject = with_log(world, subject, log)
-        subject = msgspec.structs.replace(subject, run=run_of_log(read_log(world, log)))
+        subject = msgspec.structs.replace(subject, run=read_log(world, log).run)
     return (with_machine(subject, seen.machine),)
 
 

@@ -8,7 +8,7 @@ from unslow.facts.account import Topic
 
 def test_every_change_has_a_version_that_compares_and_a_source() -> None:
     assert len(version_changes()) >= 6
-    for change in version_changes():
+    for change in version_changes().values():
         assert version_numbers(change.version), change
         assert change.source
         assert change.what

@@ -36,8 +36,13 @@ def test_a_layout_names_the_source_that_was_read_and_the_tables_that_every_model
 
 
 def test_every_part_is_used():
-    used = {part for folder in ("layouts", "layouts/parts") for _, one in entries(folder, Layout) for part in one.parts}
-    assert {name for name, _ in entries("layouts/parts", Layout)} == used
+    used = {
+        part
+        for folder in ("layouts", "layouts/parts")
+        for one in entries(folder, Layout).values()
+        for part in one.parts
+    }
+    assert set(entries("layouts/parts", Layout)) == used
 
 
 def test_what_a_layout_says_itself_counts_over_its_parts():

@@ -18,7 +18,7 @@ def test_every_price_names_a_device_or_a_model() -> None:
 
 
 def test_every_price_is_dated_and_sourced() -> None:
-    for found in price_lists():
+    for found in price_lists().values():
         assert re.fullmatch(r"202\d-[01]\d(-[0-3]\d)?", found.date), found.seller
         assert len(found.source) > 20, found.seller
         assert found.prices, found.seller

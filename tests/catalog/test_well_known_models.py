@@ -44,6 +44,6 @@ def test_the_numbers_of_an_entry_that_is_like_another_are_its_own_where_it_state
 
 
 def test_an_entry_is_not_like_one_that_is_like_another():
-    found = dict(entries("models", _Entry))
+    found = entries("models", _Entry)
     for entry in found.values():
         assert not entry.like or not found[entry.like].like

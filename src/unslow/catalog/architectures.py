@@ -1,7 +1,7 @@
 """What is known of an architecture beyond a model's file: traits, tensors, defaults, shapes that can be made up."""
 
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, partial
 from typing import Literal
 
 import msgspec
@@ -167,7 +167,7 @@ _PLAIN = Architecture(source="nothing is known of it: its tensors must tell")
 
 @cache
 def _architectures() -> dict[str, Architecture]:
-    return {name.replace("_", "-"): value for name, value in entries("architectures", Architecture)}
+    return {name.replace("_", "-"): value for name, value in entries("architectures", Architecture).items()}
 
 
 def architecture(name: str) -> Architecture:
@@ -209,8 +209,8 @@ class Layout(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 @cache
 def layouts() -> dict[str, Layout]:
     """Every architecture's layout by the name that GGUF has for it, with its parts put in."""
-    parts = dict(entries("layouts/parts", Layout))
-    return {name: _whole(layout, parts) for name, layout in entries("layouts", Layout)}
+    parts = entries("layouts/parts", Layout)
+    return {name: _whole(layout, parts) for name, layout in entries("layouts", Layout).items()}
 
 
 def _whole(layout: Layout, parts: dict[str, Layout]) -> Layout:
@@ -247,14 +247,10 @@ def _pieces(layout: Layout, parts: dict[str, Layout]) -> Iterator[Layout]:
 ConfigValue = bool | int | str | list[int]
 
 
-@cache
-def _all_defaults() -> dict[str, dict[str, ConfigValue]]:
-    return dict(entries("config_defaults", dict[str, ConfigValue]))
-
-
 def config_defaults(model_type: str) -> dict[str, ConfigValue]:
     """The defaults of that `model_type`; none where it is not known as the inner model of another."""
-    return {key: value for key, value in _all_defaults().get(model_type, {}).items() if key != "source"}
+    defaults = entries("config_defaults", dict[str, ConfigValue]).get(model_type, {})
+    return {key: value for key, value in defaults.items() if key != "source"}
 
 
 class MadeUpShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -282,7 +278,5 @@ class MadeUpShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     experts_used: int = 0
 
 
-@cache
-def made_up_shapes() -> dict[str, MadeUpShape]:
-    """Every shape by its file name."""
-    return dict(entries("shapes", MadeUpShape))
+made_up_shapes = partial(entries, "shapes", MadeUpShape)
+"""Every shape by its file name."""

@@ -1,16 +1,15 @@
 """What public bug reports teach: the words in which people say what they saw, and how often each cause is behind it."""
 
 import re
-from functools import cache
-from typing import NamedTuple
+from functools import cache, partial
+from typing import Any, NamedTuple
 
 import msgspec
-import tomli
 
-from unslow.catalog import entries, texts
+from unslow.catalog import entry
 from unslow.facts.account import Topic
 
-_FOLDER = "words"
+_words = partial(entry, "words", kind=dict[str, Any])
 
 
 class Phrases(NamedTuple):
@@ -23,18 +22,16 @@ class Phrases(NamedTuple):
 @cache
 def remark_phrases() -> dict[Topic, Phrases]:
     """Observations by topic."""
-    table = tomli.loads(texts(_FOLDER)["remarks"])
     return {
-        Topic(name): Phrases(_any(entry["says"]), _any(entry["unless"]) if "unless" in entry else None)
-        for name, entry in table.items()
+        Topic(name): Phrases(_any(said["says"]), _any(said["unless"]) if "unless" in said else None)
+        for name, said in _words("remarks").items()
     }
 
 
 @cache
 def difference_phrases() -> dict[Topic, re.Pattern[str]]:
     """What differs, by topic."""
-    table = tomli.loads(texts(_FOLDER)["differences"])
-    return {Topic(name): _any(patterns) for name, patterns in table.items()}
+    return {Topic(name): _any(patterns) for name, patterns in _words("differences").items()}
 
 
 class Presence(NamedTuple):
@@ -47,12 +44,11 @@ class Presence(NamedTuple):
 @cache
 def presence_phrases() -> dict[Topic, Presence]:
     """What says that a side of a comparison has a thing, by topic: where nothing else is said, its very name."""
-    table = tomli.loads(texts(_FOLDER)["sides"])
     found = {topic: Presence(pattern) for topic, pattern in difference_phrases().items()}
-    for name, entry in table.items():
+    for name, said in _words("sides").items():
         topic = Topic(name)
-        there = _any(entry["with"]) if "with" in entry else found[topic].there
-        found[topic] = Presence(there, _any(entry["without"]))
+        there = _any(said["with"]) if "with" in said else found[topic].there
+        found[topic] = Presence(there, _any(said["without"]))
     return found
 
 
@@ -76,14 +72,13 @@ class NumberPhrase(NamedTuple):
 @cache
 def number_phrases() -> tuple[NumberPhrase, ...]:
     """Numbers and settings by the fact that they are."""
-    table = tomli.loads(texts(_FOLDER)["numbers"])
-    return tuple(NumberPhrase(entry["path"], entry["as"], _compiled(entry["says"])) for entry in table["fact"])
+    return tuple(NumberPhrase(said["path"], said["as"], _compiled(said["says"])) for said in _words("numbers")["fact"])
 
 
 @cache
 def version_phrases() -> dict[str, re.Pattern[str]]:
     """How people say which version was well and since which it is not; `VERSION` stands for any of them."""
-    table = tomli.loads(texts(_FOLDER)["versions"])
+    table = _words("versions")
     version = _any(table["version"]).pattern
     return {name: _any([p.replace("VERSION", f"(?:{version})") for p in table[name]]) for name in table}
 
@@ -91,8 +86,7 @@ def version_phrases() -> dict[str, re.Pattern[str]]:
 @cache
 def runtime_words() -> tuple[tuple[str, str], ...]:
     """What runtimes are called in prose, the longer name first, and their name in facts."""
-    table = tomli.loads(texts(_FOLDER)["runtimes"])
-    pairs = ((word, name) for name, words in table.items() for word in words)
+    pairs = ((word, name) for name, words in _words("runtimes").items() for word in words)
     return tuple(sorted(pairs, key=lambda pair: -len(pair[0])))
 
 
@@ -102,12 +96,7 @@ class _Counted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     seen: dict[str, float]
 
 
-@cache
-def _counted() -> _Counted:
-    return dict(entries("causes", _Counted))["frequency"]
-
-
 def cause_frequency(cause: str) -> float:
     """The share of reports that a cause is behind, with one more report for each: what nobody reported happens too."""
-    counted = _counted()
+    counted = entry("causes", "frequency", _Counted)
     return (counted.seen.get(cause, 0.0) + 1) / (counted.reports + len(counted.seen))

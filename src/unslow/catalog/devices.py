@@ -211,30 +211,20 @@ class _Known(NamedTuple):
     @property
     def device(self) -> Device:
         """The device, read when a name is near it: there are hundreds."""
-        return _device(*self.file)
+        return entry(*self.file, Device)
 
 
 @cache
 def all_devices() -> tuple[Device, ...]:
     """Every device of the catalogue."""
-    return tuple(device for vendor in subfolders("devices") for _, device in entries(vendor, Device))
-
-
-@cache
-def _device(folder: str, stem: str) -> Device:
-    return entry(_texts(folder)[stem], Device, f"{folder}/{stem}.toml")
-
-
-@cache
-def _texts(folder: str) -> dict[str, str]:
-    return texts(folder)
+    return tuple(device for vendor in subfolders("devices") for device in entries(vendor, Device).values())
 
 
 @cache
 def all_processors() -> tuple[Device, ...]:
     """Every processor; other files are not parsed, for each run asks for the processor of its machine."""
-    stems = [(f, stem) for f in subfolders("devices") for stem, text in _texts(f).items() if _A_PROCESSOR in text]
-    return tuple(_device(*file) for file in stems)
+    stems = [(f, stem) for f in subfolders("devices") for stem, text in texts(f).items() if _A_PROCESSOR in text]
+    return tuple(entry(*file, Device) for file in stems)
 
 
 _A_PROCESSOR = 'kind = "cpu"'
@@ -334,10 +324,10 @@ def _index() -> dict[str, list[_Known]]:
 def names_by_file() -> Iterator[tuple[tuple[str, str], tuple[str, ...]]]:
     """Every file of a device that is no CPU, and its names."""
     for folder in subfolders("devices"):
-        for stem, text in _texts(folder).items():
+        for stem, text in texts(folder).items():
             kind, names = _names(text) or ("", ())
             if not kind:
-                device = _device(folder, stem)
+                device = entry(folder, stem, Device)
                 kind, names = device.kind, (device.name, *device.also)
             if kind != "cpu":
                 yield (folder, stem), names

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from typing import TypeVar
 
 import msgspec
@@ -55,16 +55,11 @@ class CpuFamily(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     source: str
 
 
-@cache
-def cpu_families() -> tuple[CpuFamily, ...]:
-    """Every family."""
-    return tuple(family for _, family in entries("cpu_families", CpuFamily))
-
-
 @lru_cache(maxsize=1024)
 def find_cpu_family(name: str) -> CpuFamily | None:
     """The family that a name tells; None where none is sure."""
-    return best_fit(name, ((pattern, family) for family in cpu_families() for pattern in family.names))
+    families = entries("cpu_families", CpuFamily).values()
+    return best_fit(name, ((pattern, family) for family in families for pattern in family.names))
 
 
 class GpuFamily(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -81,10 +76,8 @@ class GpuFamily(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Whether it uses the host's memory."""
 
 
-@cache
-def gpu_families() -> dict[str, GpuFamily]:
-    """Every family by its name."""
-    return dict(entries("gpu_families", GpuFamily))
+gpu_families = partial(entries, "gpu_families", GpuFamily)
+"""Every family by its name."""
 
 
 @lru_cache(maxsize=4096)
@@ -109,8 +102,7 @@ class MemoryKind(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 @cache
 def memory_kinds() -> tuple[MemoryKind, ...]:
     """Every kind, those with the longest words first: HBM3e before HBM3."""
-    found = [kind for _, kind in entries("memory_kinds", MemoryKind)]
-    return tuple(sorted(found, key=lambda kind: -max(map(len, kind.words))))
+    return tuple(sorted(entries("memory_kinds", MemoryKind).values(), key=lambda kind: -max(map(len, kind.words))))
 
 
 class Share(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -144,7 +136,7 @@ class UnifiedMemory(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 @cache
 def unified_memory(vendor: str) -> UnifiedMemory:
     """How the systems of a vendor divide their memory; a KeyError where none of them is unified."""
-    return {kind.vendor: kind for _, kind in entries("unified_memory", UnifiedMemory)}[vendor]
+    return {kind.vendor: kind for kind in entries("unified_memory", UnifiedMemory).values()}[vendor]
 
 
 def gpu_maker(gpu: Gpu) -> str:

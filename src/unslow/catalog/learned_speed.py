@@ -1,10 +1,10 @@
 """The factors of the speed prediction as learned from measurements, and how far off it is on devices not seen."""
 
-from functools import cache
+from functools import partial
 
 import msgspec
 
-from unslow.catalog import entries, entry, texts
+from unslow.catalog import entries, entry
 
 
 class Spread(msgspec.Struct, frozen=True):
@@ -33,10 +33,8 @@ class LearnedSpeed(msgspec.Struct, frozen=True):
         return self.spreads.get(f"{group}/{backend}") or self.spreads[group]
 
 
-@cache
-def learned_speed() -> LearnedSpeed:
-    """What lab/fit_speed.py wrote."""
-    return entry(texts("speed")["learned"], LearnedSpeed, "speed/learned.toml")
+learned_speed = partial(entry, "speed", "learned", LearnedSpeed)
+"""What lab/fit_speed.py wrote."""
 
 
 def spread_of(group: str, backend: str) -> Spread:
@@ -51,7 +49,5 @@ class Learned(msgspec.Struct, frozen=True):
     source: str
 
 
-@cache
-def backends() -> dict[str, Learned]:
-    """Every backend by name; GPUs are predicted from `learned_speed`."""
-    return dict(entries("backends", Learned))
+backends = partial(entries, "backends", Learned)
+"""Every backend by name; GPUs are predicted from `learned_speed`."""

@@ -173,21 +173,21 @@ _QUOTED = re.compile(r'"([^"]*)"')
 @cache
 def all_names() -> dict[str, tuple[str, ...]]:
     """The names of every model by its file name; they stand first in a file, and the numbers are not read for them."""
-    found = {stem: _NAMES.match(text) for stem, text in _texts().items()}
+    found = {stem: _NAMES.match(text) for stem, text in texts("models").items()}
     return {stem: tuple(_QUOTED.findall(match[1])) for stem, match in found.items() if match}
 
 
 @cache
 def well_known() -> dict[str, WellKnown]:
     """Every model by its file name."""
-    return {stem: model_at(stem) for stem in _texts()}
+    return {stem: model_at(stem) for stem in texts("models")}
 
 
 @cache
 def model_at(stem: str) -> WellKnown:
     """The model of a file name."""
-    one = _entry(stem)
-    return _whole(one, _entry(one.like) if one.like else one)
+    one = entry("models", stem, _Entry)
+    return _whole(one, entry("models", one.like, _Entry) if one.like else one)
 
 
 def _whole(one: _Entry, base: _Entry) -> WellKnown:
@@ -204,16 +204,6 @@ def _whole(one: _Entry, base: _Entry) -> WellKnown:
     )
 
 
-@cache
-def _texts() -> dict[str, str]:
-    return texts("models")
-
-
-@cache
-def _entry(stem: str) -> _Entry:
-    return entry(_texts()[stem], _Entry, f"models/{stem}.toml")
-
-
 class Unlisted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Models of one kind, by how their names begin."""
 
@@ -221,12 +211,6 @@ class Unlisted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     why: str
     """What they are, and why nothing can be said of their memory by name."""
     hint: str
-
-
-@cache
-def unlisted() -> tuple[Unlisted, ...]:
-    """Every kind."""
-    return tuple(kind for _, kind in entries("unlisted", Unlisted))
 
 
 # What says how a model was trained, packed or published, and nothing about its shape.
@@ -251,7 +235,7 @@ def find_model(word: str) -> WellKnown:
                     return models[0]
                 raise _several(models, word)
     keys = [key for text in readings if (key := _key(text))]
-    for kind in unlisted():
+    for kind in entries("unlisted", Unlisted).values():
         if any(key.startswith(_key(name)) for name in kind.names for key in keys):
             raise UserError(f"{word}: {kind.why}", kind.hint)
     raise _NoSuchModelError(word)

@@ -1,6 +1,6 @@
 """Prices that somebody published: one TOML for each list, with its date and source, found by presence."""
 
-from functools import cache
+from functools import cache, partial
 from typing import Literal
 
 import msgspec
@@ -46,17 +46,15 @@ class Price(msgspec.Struct, frozen=True):
     output_usd: float = 0.0
 
 
-@cache
-def price_lists() -> tuple[PriceList, ...]:
-    """Every list."""
-    return tuple(found for _, found in entries("prices", PriceList))
+price_lists = partial(entries, "prices", PriceList)
+"""Every list by the name of its file."""
 
 
 @cache
 def all_prices() -> tuple[Price, ...]:
     """Every price of every list, the newest first."""
     found = []
-    for one in price_lists():
+    for one in price_lists().values():
         seen = {"kind": one.kind, "date": one.date, "source": one.source, "seller": one.seller}
         found += [msgspec.convert(seen | msgspec.structs.asdict(line), Price) for line in one.prices]
     return tuple(sorted(found, key=lambda price: price.date, reverse=True))

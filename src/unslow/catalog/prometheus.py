@@ -1,6 +1,6 @@
 """Exporters, recording rules, alerts and the dashboard of a Prometheus: TOML, found by presence."""
 
-from functools import cache
+from functools import partial
 from typing import Literal
 
 import msgspec
@@ -45,10 +45,8 @@ class Exporter(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     readings: dict[str, tuple[str, ...]] = {}
 
 
-@cache
-def exporters() -> dict[str, Exporter]:
-    """Every exporter by the name of its file."""
-    return dict(entries("exporters", Exporter))
+exporters = partial(entries, "exporters", Exporter)
+"""Every exporter by the name of its file."""
 
 
 def exporters_of(of: ExporterSubject) -> dict[str, Exporter]:
@@ -82,10 +80,9 @@ class Recordings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Put around every expression, in place of the word EXPR: what gives all of the group the same labels."""
 
 
-@cache
 def recordings() -> dict[str, Recordings]:
     """The groups by name, in the order in which each may use those before it."""
-    return dict(sorted(entries("recordings", Recordings), key=lambda named: named[1].order))
+    return dict(sorted(entries("recordings", Recordings).items(), key=lambda named: named[1].order))
 
 
 def recording_expression(group: Recordings, way: RecordingWay) -> str:
@@ -153,10 +150,8 @@ class Alert(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     trials: tuple[AlertTrial, ...] = ()
 
 
-@cache
-def alerts() -> dict[str, Alert]:
-    """Every alert by its id."""
-    return dict(entries("alerts", Alert))
+alerts = partial(entries, "alerts", Alert)
+"""Every alert by its id."""
 
 
 PanelKind = Literal["timeseries", "stat", "table", "causes"]
@@ -194,7 +189,6 @@ class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     closed: bool = False
 
 
-@cache
 def dashboard_rows() -> tuple[Row, ...]:
     """All of them, from the top."""
-    return tuple(sorted((row for _, row in entries("dashboard", Row)), key=lambda row: row.order))
+    return tuple(sorted(entries("dashboard", Row).values(), key=lambda row: row.order))

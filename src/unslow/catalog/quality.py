@@ -1,11 +1,11 @@
 """The quality of answers: what quantising costs as published, and the texts by which two servers are compared."""
 
-from functools import cache
+from functools import cache, partial
 from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from unslow.catalog import entries, entry, texts
+from unslow.catalog import entries, entry
 
 Part: TypeAlias = Literal["weights", "keys", "values", "cache"]
 
@@ -85,10 +85,8 @@ class Figure(NamedTuple):
         return self.row.kl
 
 
-@cache
-def tables() -> dict[str, Table]:
-    """Every table by the stem of its file."""
-    return dict(entries("quality", Table))
+tables = partial(entries, "quality", Table)
+"""Every table by the stem of its file."""
 
 
 @cache
@@ -111,22 +109,15 @@ class CacheException(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The mean KL divergence of both halves in that type, of the model that fared worst."""
 
 
-@cache
-def cache_exceptions() -> dict[str, CacheException]:
-    """Every warning by the stem of its file."""
-    return dict(entries("cache_exceptions", CacheException))
+cache_exceptions = partial(entries, "cache_exceptions", CacheException)
+"""Every warning by the stem of its file."""
 
 
-_FOLDER = "samples"
-
-
-@cache
 def sample_text() -> str:
     """A text of several kinds, of which a server is asked what it expects next."""
-    return entry(texts(_FOLDER)["reading"], dict[str, str], "samples/reading.toml")["text"].strip()
+    return entry("samples", "reading", dict[str, str])["text"].strip()
 
 
-@cache
 def sample_openings() -> tuple[str, ...]:
     """Beginnings that a server is asked to continue."""
-    return entry(texts(_FOLDER)["openings"], dict[str, tuple[str, ...]], "samples/openings.toml")["openings"]
+    return entry("samples", "openings", dict[str, tuple[str, ...]])["openings"]

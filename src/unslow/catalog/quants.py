@@ -46,7 +46,7 @@ class Quant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 @cache
 def quants() -> dict[str, Quant]:
     """Every type by name."""
-    return {q.name: q for _, q in entries("quants", Quant)}
+    return {q.name: q for q in entries("quants", Quant).values()}
 
 
 @cache
@@ -140,7 +140,7 @@ class Mix(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
 @cache
 def mixes() -> dict[str, Mix]:
     """Every mix that follows from its name, by name; a publisher's change of the tables inherits the rest."""
-    found = {m.name: m for _, m in entries("mixes", Mix)}
+    found = {m.name: m for m in entries("mixes", Mix).values()}
     for name, one in found.items():
         if one.like:
             inherited = {f: getattr(found[one.like], f) for f in ("main", "output", "rules", "spares_attention")}
@@ -266,12 +266,8 @@ class Sensitive(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 @cache
 def sensitive(architecture: str) -> tuple[Sensitive, ...]:
     """The groups that an architecture has to do with."""
-    return tuple(g for g in _groups() if not g.architectures or architecture in g.architectures)
-
-
-@cache
-def _groups() -> tuple[Sensitive, ...]:
-    return tuple(group for _, group in entries("sensitive", Sensitive))
+    groups = entries("sensitive", Sensitive).values()
+    return tuple(g for g in groups if not g.architectures or architecture in g.architectures)
 
 
 _LLAMA_CPP = r"(?:ud[-_])?(?:i?q|tq)\d\w*|bf16|f16|fp16|f32|fp32|mxfp4(?:_moe)?"

@@ -38,7 +38,7 @@ class Command(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def askable_commands() -> tuple[Command, ...]:
     """Every command, in the order of the files."""
     files = entries("questions", dict[str, tuple[Command, ...]])
-    return tuple(command for _, file in files for command in file["command"])
+    return tuple(command for file in files.values() for command in file["command"])
 
 
 UNKNOWN_WHICH = "unknown"  # Among systems, vendors or runtimes: where nobody says which it is
@@ -58,4 +58,4 @@ class ReadingWay(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def readings() -> Mapping[str, tuple[ReadingWay, ...]]:
     """The ways to each reading by its name, the first that fits to be taken."""
     files = entries("readings", dict[str, tuple[ReadingWay, ...]])
-    return {name: ways for _, file in files for name, ways in file.items()}
+    return {name: ways for file in files.values() for name, ways in file.items()}

@@ -1,11 +1,11 @@
 """What is known of runtimes by version: what they take beside weights and cache, and what changed when."""
 
 import re
-from functools import cache
+from functools import cache, partial
 
 import msgspec
 
-from unslow.catalog import entries
+from unslow.catalog import entries, entry
 from unslow.facts.account import Topic
 
 
@@ -78,20 +78,16 @@ class Overheads(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     source: str
 
 
-@cache
-def _kernels() -> dict[str, Kernel]:
-    return {k.packing: k for _, k in entries("runtimes_memory/kernels", Kernel)}
-
-
 def vllm_kernel(packing: str) -> Kernel:
     """What the kernels of a packing want; of most, nothing."""
-    return _kernels().get(packing, Kernel())
+    kernels = entries("runtimes_memory/kernels", Kernel).values()
+    return next((kernel for kernel in kernels if kernel.packing == packing), Kernel())
 
 
 @cache
 def vllm_releases() -> tuple[Release, ...]:
     """What is known of vLLM's versions, the oldest first."""
-    return tuple(sorted((r for _, r in entries("runtimes_memory/vllm", Release)), key=lambda r: r.since))
+    return tuple(sorted(entries("runtimes_memory/vllm", Release).values(), key=lambda r: r.since))
 
 
 def vllm_release(version: tuple[int, int]) -> Release:
@@ -99,16 +95,10 @@ def vllm_release(version: tuple[int, int]) -> Release:
     return max((r for r in vllm_releases() if r.since <= version), key=lambda r: r.since, default=vllm_releases()[0])
 
 
-@cache
-def vllm_profile() -> Profile:
-    """What vLLM's start takes."""
-    return dict(entries("runtimes_memory/profiles", Profile))["vllm"]
-
-
-@cache
-def overheads() -> Overheads:
-    """What PyTorch takes beside tensors."""
-    return dict(entries("runtimes_memory", Overheads))["torch"]
+vllm_profile = partial(entry, "runtimes_memory/profiles", "vllm", Profile)
+"""What vLLM's start takes."""
+overheads = partial(entry, "runtimes_memory", "torch", Overheads)
+"""What PyTorch takes beside tensors."""
 
 
 _NUMBERS = re.compile(r"\d+")
@@ -128,16 +118,15 @@ class VersionChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How to have it as before, as a value of the setting that the topic is about; empty where one can't."""
 
 
-@cache
-def version_changes() -> tuple[VersionChange, ...]:
-    """Every change that is known."""
-    return tuple(change for _, change in entries("changes", VersionChange))
+version_changes = partial(entries, "changes", VersionChange)
+"""Every change that is known, by the name of its file."""
 
 
 def changes_at(runtime: str, before: str, since: str) -> tuple[VersionChange, ...]:
     """The changes between the last good version and the first bad one; with no good one, those of exactly the bad."""
     bad, good = version_numbers(since), version_numbers(before)
-    found = ((version_numbers(c.version), c) for c in version_changes() if c.runtime.lower() in runtime.lower() and bad)
+    changes = [c for c in version_changes().values() if bad and c.runtime.lower() in runtime.lower()]
+    found = ((version_numbers(c.version), c) for c in changes)
     return tuple(c for at, c in found if (good < at <= bad if good else at == bad))
 
 

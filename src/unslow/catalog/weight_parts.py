@@ -69,7 +69,7 @@ class Scheme(NamedTuple):
 @cache
 def packings() -> dict[str, Packing]:
     """Every packing by name."""
-    return {p.name: p for _, p in entries("packings", Packing)}
+    return {p.name: p for p in entries("packings", Packing).values()}
 
 
 def scheme(name: str, bits: float | None = None, group: int | None = None) -> Scheme:

@@ -47,7 +47,7 @@ def read_last_logged(system: System, subject: Subject) -> float | None:
         text = system.read_tail(path.value, TAIL_BYTES).decode("utf-8", "replace")
     except LookError:
         return None
-    done = parse_log(text.split("\n")[1:], path.value).completions.value_or(())
+    done = parse_log(text.split("\n")[1:], path.value).run.completions.value_or(())
     last = done[-1] if done else None
     return last.generated_tokens / last.decode_s if last and last.decode_s > 0 else None
 

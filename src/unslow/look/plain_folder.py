@@ -36,7 +36,7 @@ from unslow.facts.values import (
 from unslow.look.gguf_server_flags import parse_settings
 from unslow.look.logs import linux
 from unslow.look.logs.gpu_facts import reason_facts
-from unslow.look.logs.llama_cpp import LlamaLog, median_fact, run_of_completions, run_of_log
+from unslow.look.logs.llama_cpp import LlamaLog, median_fact, run_of_completions
 from unslow.look.logs.nvidia_smi import parse_gpus
 from unslow.look.logs.nvidia_smi_rows import Row, gpus_of_rows, parse_compute_apps, parse_rows, summarise_series
 from unslow.look.runtimes._gguf_process import read_log
@@ -332,5 +332,5 @@ def _run(folder: _Folder, run: RunFile | Unknown, log: LlamaLog | Unknown) -> Ru
         series = folder.text("nvidia_smi_query.csv").value_or("")
         description, machine = (folder.text(name).value_or("") for name in (DESCRIPTION, "machine.txt"))
         gpus = parse_gpus(description) or parse_gpus(machine)
-        return run_of_file(run, series, log if isinstance(log, Unknown) else log.load_s, len(gpus))
-    return Run(completions=run, decode_tokens_per_s=run) if isinstance(log, Unknown) else run_of_log(log)
+        return run_of_file(run, series, log if isinstance(log, Unknown) else log.run.load_s, len(gpus))
+    return Run(completions=run, decode_tokens_per_s=run) if isinstance(log, Unknown) else log.run

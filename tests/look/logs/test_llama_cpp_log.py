@@ -45,7 +45,7 @@ def test_a_healthy_server_tells_everything():
     assert (model.key_length.need(), model.value_length.need(), model.vocabulary.need()) == (128, 128, 128256)
     assert model.weights_bytes == Known(round(4.58 * GIB), Origin.ESTIMATED, "server.log:56")
     assert model.parameters.need() == 8_030_000_000
-    assert log.load_s.need() == pytest.approx(1.709, abs=0.001)
+    assert log.run.load_s.need() == pytest.approx(1.709, abs=0.001)
 
 
 def test_device_before_the_load_with_total_and_free():
@@ -76,7 +76,7 @@ def test_the_token_table_is_what_stays_on_the_host_with_all_layers_on_the_gpu():
 
 
 def test_completions_keep_tokens_and_seconds():
-    done = recorded("healthy_full_gpu").completions.need()
+    done = recorded("healthy_full_gpu").run.completions.need()
     assert [(c.prompt_tokens, c.generated_tokens) for c in done] == [(36, 8), (36, 128), (36, 128)]
     assert (done[1].generated_tokens - 1) / done[1].decode_s == pytest.approx(219.25, abs=0.01)
 
@@ -191,8 +191,8 @@ def test_a_log_of_2024_with_a_journal_prefix():
     assert [d.name for d in runtime.devices.need()] == ["CUDA0", "CUDA1"]
     assert log.model.path.need() == "/models/old.gguf"
     assert (log.model.quant.need(), log.model.parameters.need()) == ("Q6_K", 70_550_000_000)
-    assert log.load_s.need() == pytest.approx(5.76045)
-    [done] = log.completions.need()  # runs come after the first token
+    assert log.run.load_s.need() == pytest.approx(5.76045)
+    [done] = log.run.completions.need()  # runs come after the first token
     assert (done.generated_tokens - 1) / done.decode_s == pytest.approx(20)
 
 
@@ -376,7 +376,7 @@ def test_a_text_that_is_no_llama_log_says_nothing():
     log = parsed("hello\n\n\x00\x01 world = 3\n")
     assert log.recognised_lines == 0
     assert log.runtime.gpu_layers.absence is Absence.NOT_LOOKED
-    assert log.completions.absence is Absence.NOT_FOUND
+    assert log.run.completions.absence is Absence.NOT_FOUND
 
 
 def test_absurd_numbers_still_make_a_valid_snapshot():
@@ -399,7 +399,7 @@ def test_memory_does_not_grow_with_the_log():
     log = parse_log((part for line in lines for part in line.split("\n")), "log")
     assert len(log.runtime.buffers.need()) <= 256
     assert len(log.runtime.devices.need()) <= 256
-    assert len(log.completions.need()) <= 1000
+    assert len(log.run.completions.need()) <= 1000
 
 
 def test_head_and_tail_of_a_long_log():
@@ -408,7 +408,7 @@ def test_head_and_tail_of_a_long_log():
     tail = "t of a line offloaded 1/1 layers to GPU\n" + timings
     log = parse_head_and_tail(head, tail, "log")
     assert log.runtime.gpu_layers == Known(20, Origin.REPORTED, "log:1")
-    assert log.completions.source == "log:-1"
+    assert log.run.completions.source == "log:-1"
 
 
 @pytest.mark.parametrize("cut", range(0, 24000, 1371))

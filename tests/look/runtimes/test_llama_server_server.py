@@ -132,7 +132,7 @@ def test_a_long_log_is_read_at_both_ends():
     end = b"prompt eval time = 1.0 ms / 2 tokens\neval time = 100.0 ms / 11 tokens\n"
     log = read_log(FakeSystem(files={"/l": start + (b"x" * 4095 + b"\n") * (HEAD_BYTES // 4096) + end}), "/l")
     assert log.runtime.gpu_layers.source == "l:1"
-    assert log.completions.source == "l:-1"
+    assert log.run.completions.source == "l:-1"
 
 
 def test_a_subject_can_be_written_down():

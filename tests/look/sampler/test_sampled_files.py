@@ -13,7 +13,7 @@ from unslow.look.system.live import LiveSystem
 VMSTAT = "nr_free_pages 5\npswpin {}\npswpout 7\npgmajfault 9\n"
 PARSERS = (
     host.parse_available_bytes, host.parse_some_s, host.parse_hz, host.parse_periods,
-    host.parse_process, host.parse_cores, lambda text: host.parse_vmstat_counter(text, "pswpin"),
+    host.parse_process, host.parse_cores, host.parse_vmstat_counters,
     lambda text: host.parse_idle_ticks(text, 2), lambda text: host.parse_sectors_read(text, frozenset({b"sda"})),
 )  # fmt: skip
 HOSTILE = (

@@ -46,28 +46,13 @@ def _nothing(_reader: LmStudioReader, _found: re.Match[str], _where: str) -> Non
     """The line tells who writes, and no more."""
 
 
-RULES.note(
-    "kv_offload",
-    "Offload KV Cache to GPU: ",
-    r"Offload KV Cache to GPU: (ON|OFF)\b",
-    lambda switch: switch == "ON",
-    own=False,
-)
-RULES.note(
-    "gpu_layers_set",
-    "Num Offload Layers: ",
-    r"Num Offload Layers: (max|\d{1,5})\b",
-    lambda layers: ALL_LAYERS if layers == "max" else int(layers),
-    own=False,
-)
-RULES.note(
-    "tensor_overrides",
-    "Num CPU Expert Layers: ",
-    r"Num CPU Expert Layers: (\d{1,5})\b",
-    lambda layers: [f"--n-cpu-moe {layers}"] if int(layers) else [],
-    own=False,
-)
-RULES.note("main_gpu", "Main GPU: ", r"Main GPU: (\d{1,3})\b", int, own=False)
+for _fact, _label, _pattern, _read in (
+    ("kv_offload", "Offload KV Cache to GPU: ", r"(ON|OFF)", lambda switch: switch == "ON"),
+    ("gpu_layers_set", "Num Offload Layers: ", r"(max|\d{1,5})", lambda n: ALL_LAYERS if n == "max" else int(n)),
+    ("tensor_overrides", "Num CPU Expert Layers: ", r"(\d{1,5})", lambda n: [f"--n-cpu-moe {n}"] if int(n) else []),
+    ("main_gpu", "Main GPU: ", r"(\d{1,3})", int),
+):
+    RULES.note(_fact, _label, rf"{_label}{_pattern}\b", _read, own=False)
 
 
 @RULES("Tensor Split: ", r"Tensor Split: \[([\d., ]{1,400})\]", own=False)

@@ -161,29 +161,18 @@ def _free(reading: Reading, found: re.Match[str], where: str) -> None:
     reading.device(SeenDevice(name=name, free_bytes=free, total_bytes=total), where)
 
 
-RULES.note(
-    "gpu_memory_fraction",
-    "GPU memory utilization",
-    r"esired GPU memory utilization (?:is )?\(([01]?\.\d{1,6}|1)\b",
-    parse_fraction,
-)
+for _needle, _pattern in (
+    ("GPU memory utilization", r"esired GPU memory utilization (?:is )?\(([01]?\.\d{1,6}|1)\b"),
+    ("x gpu_memory_utilization", r"gpu_memory_utilization \(([01]?\.\d{1,6}|1(?:\.0{1,6})?)\)"),
+    ("gpu_memory_utilization=", r"\bgpu_memory_utilization=([01]?\.\d{1,6})"),
+):
+    RULES.note("gpu_memory_fraction", _needle, _pattern, parse_fraction)
 
 
 @RULES("total_gpu_memory (", rf"total_gpu_memory \({_AMOUNT} ?GiB\)")
 def _budget(reading: Reading, found: re.Match[str], where: str) -> None:
     """The older way to say it: all memory, the share of it, the weights, the rest."""
     reading.device(SeenDevice(name=_device(found), total_bytes=reported(parse_size(found[1]), where)), where)
-
-
-RULES.note(
-    "gpu_memory_fraction",
-    "x gpu_memory_utilization",
-    r"gpu_memory_utilization \(([01]?\.\d{1,6}|1(?:\.0{1,6})?)\)",
-    parse_fraction,
-)
-RULES.note(
-    "gpu_memory_fraction", "gpu_memory_utilization=", r"\bgpu_memory_utilization=([01]?\.\d{1,6})", parse_fraction
-)
 
 
 # vLLM at work: the line it writes every ten seconds, preemptions, how drafts fare.

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 import msgspec
@@ -28,91 +29,59 @@ _GEMMA_ROTATIONS = 9
 _FOUR_NORMS = ("gemma2", "gemma3", "gemma3_text", "gemma4", "gemma4_text")
 
 
+# Numbers of a shape that `hf_shape` gives as they are, by its names
+_AS_THEY_ARE = {
+    "layers": "layers", "width": "width", "vocabulary": "vocabulary", "heads": "heads", "kv_heads": "kv_heads",
+    "positions": "context", "experts": "experts", "experts_used": "experts_used", "kv_rank": "kv_lora_rank",
+    "full_kv_heads": "global_kv_heads", "full_key_length": "global_head_dim", "shared_kv_layers": "kv_shared_layers",
+    "leading_dense": "dense_layers_first",
+}  # fmt: skip
+
+
 def shape_of_config(numbers: Numbers) -> HfShape:
     """The shape; what the config is silent about is taken to be absent."""
-    of = _Reader(numbers)
+    of = partial(_whole, numbers)
     family = str(numbers.get("model_type", ""))
-    head, experts = of("head_dim"), of("experts")
     latent = of("kv_lora_rank")
-    expert = of("expert_intermediate") if experts else 0
-    positions = of("context")
+    expert = of("expert_intermediate") if of("experts") else 0
     words = numbers.get("layer_types")
     # A word that is not known is taken for full attention, which keeps the most
     kinds = tuple(_KINDS.get(str(w), LayerKind.FULL) for w in words) if isinstance(words, list) else ()
+    plain: dict[str, Any] = {field: of(name) for field, name in _AS_THEY_ARE.items()}
     return HfShape(
-        layers=of("layers"),
-        width=of("width"),
-        vocabulary=of("vocabulary"),
-        heads=of("heads"),
-        kv_heads=of("kv_heads"),
-        key_length=head,
-        value_length=of("v_head_dim") if latent else head,
+        **plain,
+        **_recurrent_sizes(of),
+        key_length=of("head_dim"),
+        value_length=of("v_head_dim" if latent else "head_dim"),
         feed_forward=of("dense_intermediate") or of("intermediate"),
         tied=bool(numbers.get("tied")),
-        positions=positions,
-        rotations=_GEMMA_ROTATIONS * positions if family in _TWO_BASES else 0,
+        rotations=_GEMMA_ROTATIONS * of("context") if family in _TWO_BASES else 0,
         kinds=() if set(kinds) <= {LayerKind.FULL} else kinds,
         window=of("sliding_window") or of("attention_chunk"),
-        full_kv_heads=of("global_kv_heads"),
-        full_key_length=of("global_head_dim"),
-        shared_kv_layers=of("kv_shared_layers"),
-        experts=experts,
-        experts_used=of("experts_used"),
         expert_width=expert,
         shared_width=of("shared_expert_intermediate") or of("shared_experts") * expert,
-        leading_dense=of("dense_layers_first"),
         expert_step=of("expert_layer_step") or 1,
-        kv_rank=latent,
         rope_length=of("qk_rope_head_dim") if latent else 0,
         query_rank=of("q_lora_rank") if latent else 0,
-        state=of.delta_values * of("linear_key_head_dim") or of.mamba_inner * of("mamba_state"),
-        convolution=of.convolution,
-        convolution_length=of("conv_kernel") or 4,
-        recurrent_parameters=of.recurrent_parameters,
         norms=4 if family in _FOUR_NORMS else 2,
     )
 
 
-class _Reader:
-    """Whole numbers by name, and what recurrent layers come to; 0 for what is not there."""
-
-    def __init__(self, numbers: Numbers) -> None:
-        self._numbers = numbers
-
-    def __call__(self, name: str) -> int:
-        return _whole(self._numbers, name)
-
-    @property
-    def delta_keys(self) -> int:
-        return self("linear_key_heads") * self("linear_key_head_dim")
-
-    @property
-    def delta_values(self) -> int:
-        return self("linear_value_heads") * self("linear_value_head_dim")
-
-    @property
-    def mamba_inner(self) -> int:
-        return self("mamba_heads") * self("mamba_head_dim") or self("mamba_expand") * self("width")
-
-    @property
-    def convolution(self) -> int:
-        """Channels of the short convolution."""
-        if self.delta_values:
-            return 2 * self.delta_keys + self.delta_values
-        groups = self("mamba_groups") if self("mamba_heads") else 0
-        return self.mamba_inner + 2 * groups * self("mamba_state") if self("mamba_state") else 0
-
-    @property
-    def recurrent_parameters(self) -> int:
-        """The weights of one mixer: into its channels, the convolution, and out again."""
-        width, kernel = self("width"), self("conv_kernel") or 4
-        if self.delta_values:
-            into = 2 * self.delta_keys + 2 * self.delta_values + 2 * self("linear_value_heads")
-            return width * (into + self.delta_values) + self.convolution * kernel
-        if not self("mamba_state"):
-            return 0
-        into = self.mamba_inner + self.convolution + self("mamba_heads")
-        return width * (into + self.mamba_inner) + self.convolution * kernel
+def _recurrent_sizes(of: Callable[[str], int]) -> dict[str, Any]:
+    """What recurrent layers come to: the state, channels of the short convolution, and the weights of one mixer."""
+    heads, kernel, steps = of("linear_value_heads"), of("conv_kernel") or 4, of("mamba_state")
+    keys, values = of("linear_key_heads") * of("linear_key_head_dim"), heads * of("linear_value_head_dim")
+    inner = of("mamba_heads") * of("mamba_head_dim") or of("mamba_expand") * of("width")
+    state, channels, mixer = inner * steps, 0, 0
+    if values:
+        state, channels = values * of("linear_key_head_dim") or state, 2 * keys + values
+        mixer = 2 * keys + 2 * values + 2 * heads + values  # into its channels, and out again
+    elif steps:
+        groups = of("mamba_groups") if of("mamba_heads") else 0
+        channels = inner + 2 * groups * steps
+        mixer = inner + channels + of("mamba_heads") + inner
+    weights = of("width") * mixer + channels * kernel
+    return {"state": state, "convolution": channels, "convolution_length": kernel, "recurrent_parameters": weights}
 
 
 Config = dict[str, Any]

@@ -140,36 +140,31 @@ def parameters_in(tensor: Tensor, quantization: Quantization | None, names: Cont
     elements = math.prod(tensor.shape)
     if quantization and (tensor.name.endswith(_SCALES) or ".quant_state." in tensor.name):
         return 0
-    if not is_packed(tensor, quantization, names):
+    bits = packed_bits(tensor, quantization, names)
+    if bits is None:
         return elements
-    bits = packed_bits(tensor, quantization)
     return elements * BITS[tensor.type] // bits if bits else None
 
 
 def type_name(tensor: Tensor, quantization: Quantization | None, names: Container[str]) -> str:
     """The type as the file says it, and how many bits are packed into it."""
-    if not is_packed(tensor, quantization, names):
+    bits = packed_bits(tensor, quantization, names)
+    if bits is None:
         return tensor.type
-    bits = packed_bits(tensor, quantization)
     return f"{tensor.type} packed {bits}-bit" if bits else f"{tensor.type} packed"
 
 
-def is_packed(tensor: Tensor, quantization: Quantization | None, names: Container[str]) -> bool:
-    """Whether an element of the tensor is several weights."""
+def packed_bits(tensor: Tensor, quantization: Quantization | None, names: Container[str]) -> int | None:
+    """The bits of one weight where an element of the tensor is several, 0 where nothing tells; None where it is one."""
     name, declared = tensor.name, quantization is not None
-    if tensor.type in _WORDS:
-        return name.endswith(_PACKED) or (declared and tensor.type == "U32" and name.endswith(".weight"))
-    if tensor.type != _BYTE:
-        return False
-    beside = f"{name}.absmax" in names or f"{name}_scale_2" in names  # bitsandbytes, NVFP4 by ModelOpt
-    return name.endswith(".weight_packed") or beside or (declared and name.endswith("_blocks"))
-
-
-def packed_bits(tensor: Tensor, quantization: Quantization | None) -> int:
-    """The bits of one weight in a packed tensor; a byte always holds two. 0 where nothing tells."""
-    if tensor.type == _BYTE:
-        return _NIBBLE
-    bits = quantization.bits_of(tensor.name) if quantization else 0
+    if tensor.type == _BYTE:  # always holds two
+        beside = f"{name}.absmax" in names or f"{name}_scale_2" in names  # bitsandbytes, NVFP4 by ModelOpt
+        packed = name.endswith(".weight_packed") or beside or (declared and name.endswith("_blocks"))
+        return _NIBBLE if packed else None
+    packed = name.endswith(_PACKED) or (declared and tensor.type == "U32" and name.endswith(".weight"))
+    if tensor.type not in _WORDS or not packed:
+        return None
+    bits = quantization.bits_of(name) if quantization else 0
     return bits if bits <= BITS[tensor.type] else 0
 
 

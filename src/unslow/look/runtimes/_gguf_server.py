@@ -386,11 +386,11 @@ def _own(http: Subject, settings: dict[str, Setting]) -> Subject:
 
 def _run_of(log: LlamaLog) -> Run:
     """What the log tells of requests: of others, so that their speeds are no measurement."""
-    done = log.completions
+    done = log.run.completions
     if not isinstance(done, Known):
-        return Run(load_s=log.load_s, logged_prompts=done)
+        return Run(load_s=log.run.load_s, logged_prompts=done)
     prompts = tuple(completion.prompt_tokens for completion in done.value[-MOST_PROMPTS:])
-    return Run(load_s=log.load_s, logged_prompts=reported(prompts, done.source))
+    return Run(load_s=log.run.load_s, logged_prompts=reported(prompts, done.source))
 
 
 def with_file(system: System, subject: Subject, roots: Sequence[str]) -> Subject:

@@ -23,6 +23,12 @@ class Device(NamedTuple):
     def prefix(self) -> str:
         return f"gpu{self.number}_"
 
+    def reading(
+        self, what: str, read: "Callable[[float], Sequence[float]]", every_s: float = 0.0, columns: tuple[str, ...] = ()
+    ) -> "Reading":
+        """A question to this GPU; its only column is what it asks for, unless there are others."""
+        return Reading(f"gpu{self.number} {what}", columns or (what,), read, self, every_s)
+
 
 class Reading(NamedTuple):
     """One question to one source; `read(now)` gives a value for each column, NaN where there is none yet."""
@@ -130,17 +136,15 @@ class Reader:
                 if len(values) != count:
                     raise ValueError(f"{len(values)} values for {count} columns")  # noqa: TRY301 (as any other failure)
                 self._values[paced.place] = [value if -_LARGEST < value < _LARGEST else nan for value in values]
-                failed = False
             except Exception as error:  # noqa: BLE001 (drivers, files and parsers of them fail in every way there is)
                 self.unread[name] = (str(error) or type(error).__name__)[:_WORDS]
-                failed = True
-            after = self._cost_clock()
-            if failed:
                 paced.failed(number)
+                before = self._cost_clock()
             else:
+                after = self._cost_clock()
                 self.unread.pop(name, None)
                 paced.paid(number, after - before, self._allowance_s)
-            before = after
+                before = after
         self.busy_since = None
 
     def take(self) -> list[float]:

@@ -19,7 +19,7 @@ from unslow.facts.model import Model
 from unslow.facts.run import Completion, Run
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
-from unslow.facts.values import NOT_LOOKED, Amount, Fact, Known, Origin, estimated, first_known, not_found, reported
+from unslow.facts.values import NOT_LOOKED, Fact, Known, Origin, estimated, not_found, reported
 from unslow.look.logs.dialect import LineDialect, Seen, Text, TextDialect, needles_of
 from unslow.look.logs.llama_cpp import load_lines, request_lines, start_lines
 from unslow.look.logs.llama_cpp.request_lines import COUNTED
@@ -49,11 +49,8 @@ class LlamaLog(Facts, frozen=True, kw_only=True):
     model: Model = Model()
     machine: Machine = Machine()
     """As the program saw it."""
-    completions: Fact[tuple[Completion, ...]] = NOT_LOOKED
-    load_s: Fact[Amount] = NOT_LOOKED
-    rates: tuple[Fact[Amount], Fact[Amount]] = (NOT_LOOKED, NOT_LOOKED)
-    """Of prompts and answers, where it prints no more than that."""
-    decode_decay: Fact[Amount] = NOT_LOOKED
+    run: Run = Run()
+    """Its requests and the load; it does not say what else went on meanwhile."""
     recognised_lines: int = 0
 
 
@@ -112,17 +109,11 @@ def summary(reading: Reading, source: str) -> LlamaLog:
         facts["warnings"] = reported(texts, complaints[0][1])
     if reading.strong:
         facts["name"] = reported("llama.cpp", source)
-    done: Fact[tuple[Completion, ...]] = not_found(f"{source} times no request")
-    if load.completions:
-        done = reported(tuple(load.completions), load.completions_where)
     return LlamaLog(
         runtime=Runtime(**facts),
         model=Model(**main.model, **_token_table(load, main)),
         machine=machine_of(reading),
-        completions=done,
-        load_s=load.facts.get("load_s", not_found(f"{source} does not time the load")),
-        rates=load.rates or (NOT_LOOKED, NOT_LOOKED),
-        decode_decay=load.decay or NOT_LOOKED,
+        run=_run(load, source),
         recognised_lines=reading.recognised,
     )
 
@@ -192,17 +183,14 @@ def _token_table(load: Load, main: ModelLoad) -> FactsByName:
     return {"token_table_bytes": estimated(kept, host[0][1])}
 
 
-def run_of_log(log: LlamaLog) -> Run:
-    """What a log tells of its requests and its load; it does not say what else went on meanwhile."""
-    if isinstance(log.completions, Known):
-        return msgspec.structs.replace(run_of_completions(log.completions, log.load_s), decode_decay=log.decode_decay)
-    prefill, decode = log.rates
-    return Run(
-        completions=log.completions,
-        decode_tokens_per_s=first_known(decode, log.completions),
-        prefill_tokens_per_s=prefill,
-        load_s=log.load_s,
-    )
+def _run(load: Load, source: str) -> Run:
+    load_s = load.facts.get("load_s", not_found(f"{source} does not time the load"))
+    if load.completions:
+        done = reported(tuple(load.completions), load.completions_where)
+        return msgspec.structs.replace(run_of_completions(done, load_s), decode_decay=load.decay or NOT_LOOKED)
+    untimed = not_found(f"{source} times no request")
+    prefill, decode = load.rates or (NOT_LOOKED, untimed)  # where it prints no more than that
+    return Run(completions=untimed, decode_tokens_per_s=decode, prefill_tokens_per_s=prefill, load_s=load_s)
 
 
 def run_of_completions(completions: Known[tuple[Completion, ...]], load_s: Fact[float]) -> Run:
@@ -252,7 +240,7 @@ class LlamaReader:
         if not self._reading.recognised:
             return Seen()
         log = summary(self._reading.last_told(), source)
-        subject = Subject(runtime=log.runtime, model=log.model, run=run_of_log(log))
+        subject = Subject(runtime=log.runtime, model=log.model, run=log.run)
         return Seen(machine=log.machine, subject=subject, lines=self._lines)
 
 

@@ -39,11 +39,11 @@ def _readings(live: Live, device: Device, card: Card, closing: ExitStack) -> Ite
     paths = [(column, f"{card.device}/{file}", scale, every) for column, file, scale, every in _FILES]
     for column, path, scale, every_s in (*paths, *_sensor_paths(sensors)):
         with suppress(LookError):
-            yield _reading(device, column, _times(_open_number(live, path, closing), scale), every_s)
+            yield device.reading(column, _times(_open_number(live, path, closing), scale), every_s)
     with suppress(LookError):
         parse = lambda text: float(parse_generation(text.decode("ascii", "replace"), "").value_or(nan))  # noqa: E731
         generation = _open_number(live, f"{card.device}/current_link_speed", closing, parse)
-        yield _reading(device, "pcie_generation", _times(generation, 1), SELDOM_S)
+        yield device.reading("pcie_generation", _times(generation, 1), SELDOM_S)
 
 
 def _sensor_paths(sensors: Sensors) -> Iterator[tuple[str, str, float, float]]:
@@ -74,20 +74,20 @@ def _intel_readings(live: Live, index: int, card: Card, closing: ExitStack) -> I
     sensors = read_sensors(live, card.device)
     for path in (f"{card.path}/{file}" for file in CLOCKS):
         with suppress(LookError):
-            yield _reading(device, "clock_hz", _times(_open_number(live, path, closing), MHZ))
+            yield device.reading("clock_hz", _times(_open_number(live, path, closing), MHZ))
             break
     # Energy is counted, so power is its growth; temperature by the package's sensor, else by the first
     energy = next((name for name in ("energy1_input", "energy2_input") if sensors.has(name)), "")
     warm = f"{sensors.labels['pkg']}_input" if "pkg" in sensors.labels else "temp1_input"
     with suppress(LookError):
         joules, rate = _open_number(live, f"{sensors.path}/{energy}", closing), Rate()
-        yield _reading(device, "power_w", lambda now: (rate(joules() * MICRO, now),))
+        yield device.reading("power_w", lambda now: (rate(joules() * MICRO, now),))
     with suppress(LookError):
         degrees = _open_number(live, f"{sensors.path}/{warm}", closing)
-        yield _reading(device, "temperature_c", _times(degrees, MILLI), SELDOM_S)
+        yield device.reading("temperature_c", _times(degrees, MILLI), SELDOM_S)
     if files:
         bits = lambda _now: (float(sum((file() == 1) << at for at, file in enumerate(files))),)  # noqa: E731 (short)
-        yield _reading(device, REASON_BITS, bits, SELDOM_S)
+        yield device.reading(REASON_BITS, bits, SELDOM_S)
 
 
 def _open_reasons(live: Live, card: Card, closing: ExitStack) -> tuple[list[str], list[Callable[[], float]]]:
@@ -99,10 +99,6 @@ def _open_reasons(live: Live, card: Card, closing: ExitStack) -> tuple[list[str]
                 files = [_open_number(live, f"{folder}/{name}", closing) for name in names]
                 return [name.removeprefix(prefix) for name in names], files
     return [], []
-
-
-def _reading(device: Device, column: str, read: Callable[[float], Sequence[float]], every_s: float = 0.0) -> Reading:
-    return Reading(f"gpu{device.number} {column}", (column,), read, device, every_s)
 
 
 def _times(number: Callable[[], float], scale: float) -> Callable[[float], Sequence[float]]:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
 from math import nan
+from typing import TypeVar
 
 from unslow.facts.values import MHZ
 from unslow.look.kernel.processes import NUMA_NODES, read_nodes
@@ -14,6 +15,7 @@ from unslow.look.processes import families
 from unslow.look.sampler.readings import CORE, SELDOM_S, Rate, Reading
 from unslow.look.system import Live, LookError, read_text, try_look
 
+T = TypeVar("T")
 DISKSTATS, BLOCKS = "/proc/diskstats", "/sys/block"
 SECTOR_BYTES = 512  # of this file, whatever the disk has: iostats.rst
 _LIMIT_BYTES = 65536
@@ -27,12 +29,8 @@ def open_disks(live: Live, _pids: Collection[int], closing: ExitStack) -> list[R
     names = frozenset(name.encode() for name in live.list_dir(BLOCKS) if not name.startswith(_NOT_DISKS))
     if not names:
         raise LookError(f"{BLOCKS} lists no disk")
-    file, rate = _follow(live, DISKSTATS, _LIMIT_BYTES, closing), Rate()
-    parse_sectors_read(file(), names)
-
-    def read(now: float) -> Sequence[float]:
-        return (rate(parse_sectors_read(file(), names) * SECTOR_BYTES, now),)
-
+    sectors, rate = _parsed(live, DISKSTATS, _LIMIT_BYTES, closing, partial(parse_sectors_read, names=names)), Rate()
+    read = lambda now: (rate(sectors() * SECTOR_BYTES, now),)  # noqa: E731 (short)
     return [Reading("disks", ("disk_read_bytes_per_s",), read, every_s=SELDOM_S)]
 
 
@@ -40,6 +38,13 @@ def _follow(live: Live, path: str, limit: int, closing: ExitStack) -> Callable[[
     file = live.follow(path, limit)
     closing.callback(file.close)
     return file
+
+
+def _parsed(live: Live, path: str, limit: int, closing: ExitStack, parse: Callable[[bytes], T]) -> Callable[[], T]:
+    """What a file holds at each call; LookError at once where that can't be parsed."""
+    file = _follow(live, path, limit, closing)
+    parse(file())
+    return lambda: parse(file())
 
 
 def parse_sectors_read(text: bytes, names: frozenset[bytes]) -> int:
@@ -68,10 +73,9 @@ def open_frequency(live: Live, pids: Collection[int], closing: ExitStack) -> lis
     texts = (try_look("", read_text, live, f"/proc/{pid}/status") for pid in pids)
     allowed = next(filter(None, map(parse_allowed_cpus, texts)), None)
     own = min(allowed - read_slow_cpus(live) or allowed) if allowed else None
-    file = _follow(live, CURRENT_FREQUENCY.format(own or 0), _FREQUENCY_LIMIT_BYTES, closing)
-    parse_hz(file())
+    hertz = _parsed(live, CURRENT_FREQUENCY.format(own or 0), _FREQUENCY_LIMIT_BYTES, closing, parse_hz)
     column = ANY_CORE if own is None else OWN_CORE
-    return [Reading("frequency", (column,), lambda _now: (parse_hz(file()),), every_s=SELDOM_S)]
+    return [Reading("frequency", (column,), lambda _now: (hertz(),), every_s=SELDOM_S)]
 
 
 def parse_hz(text: bytes) -> float:
@@ -88,10 +92,8 @@ _HEAD_BYTES = 512
 
 def open_memory(live: Live, _pids: Collection[int], closing: ExitStack) -> list[Reading]:
     """The memory that programs can still have, without swapping."""
-    file = _follow(live, MEMINFO, _HEAD_BYTES, closing)
-    parse_available_bytes(file())
-    columns = ("memory_available_bytes",)
-    return [Reading("memory", columns, lambda _now: (parse_available_bytes(file()),), every_s=SELDOM_S)]
+    available = _parsed(live, MEMINFO, _HEAD_BYTES, closing, parse_available_bytes)
+    return [Reading("memory", ("memory_available_bytes",), lambda _now: (available(),), every_s=SELDOM_S)]
 
 
 def parse_available_bytes(text: bytes) -> int:
@@ -115,21 +117,15 @@ _COLUMNS = ("swap_in_bytes_per_s", "swap_out_bytes_per_s", "major_faults_per_s")
 
 def open_paging(live: Live, _pids: Collection[int], closing: ExitStack) -> list[Reading]:
     """One reading of all three."""
-    file = _follow(live, VMSTAT, _PAGING_LIMIT_BYTES, closing)
-    for name in _COUNTERS:
-        parse_vmstat_counter(file(), name)
-    rates = [(name, size, Rate()) for name, size in _COUNTERS.items()]
-
-    def read(now: float) -> Sequence[float]:
-        text = file()
-        return [rate(parse_vmstat_counter(text, name) * size, now) for name, size, rate in rates]
-
+    counts = _parsed(live, VMSTAT, _PAGING_LIMIT_BYTES, closing, parse_vmstat_counters)
+    rates = Rate(), Rate(), Rate()
+    read = lambda now: [rate(count, now) for rate, count in zip(rates, counts(), strict=True)]  # noqa: E731 (short)
     return [Reading("paging", _COLUMNS, read, every_s=SELDOM_S)]
 
 
-def parse_vmstat_counter(text: bytes, name: str) -> int:
-    """The number in the line `name 123`; LookError where there is none."""
-    return _number_after(f"\n{name} ".encode(), text, f"{VMSTAT} has no {name}")
+def parse_vmstat_counters(text: bytes) -> list[int]:
+    """The numbers of the lines `name 123`, pages as bytes; LookError where one is missing."""
+    return [_number_after(f"\n{n} ".encode(), text, f"{VMSTAT} has no {n}") * size for n, size in _COUNTERS.items()]
 
 
 PRESSURE_FOLDER = "/proc/pressure"
@@ -141,16 +137,15 @@ def open_pressure(live: Live, _pids: Collection[int], closing: ExitStack) -> lis
     """One reading for each kind; LookError where the kernel keeps none."""
     readings = []
     for kind in PRESSURE_KINDS:
-        file = _follow(live, f"{PRESSURE_FOLDER}/{kind}", _PRESSURE_LIMIT_BYTES, closing)
-        parse_some_s(file())
-        read = partial(_read_pressure, file, Rate())
+        waited = _parsed(live, f"{PRESSURE_FOLDER}/{kind}", _PRESSURE_LIMIT_BYTES, closing, parse_some_s)
+        read = partial(_read_pressure, waited, Rate())
         readings.append(Reading(f"{kind} pressure", (f"{kind}_pressure",), read, every_s=SELDOM_S))
     return readings
 
 
-def _read_pressure(file: Callable[[], bytes], rate: Rate, now: float) -> Sequence[float]:
+def _read_pressure(waited_s: Callable[[], float], rate: Rate, now: float) -> Sequence[float]:
     """The share since the last look: the kernel counts microseconds of waiting, finer than its own averages."""
-    return (min(rate(parse_some_s(file()), now), 1.0),)  # in this order NaN stays NaN
+    return (min(rate(waited_s(), now), 1.0),)  # in this order NaN stays NaN
 
 
 def parse_some_s(text: bytes) -> float:

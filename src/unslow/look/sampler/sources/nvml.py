@@ -85,23 +85,17 @@ def readings_of(nvml: Nvml, closing: ExitStack, own: Collection[int] = ()) -> It
             continue
         name = name.decode("utf-8", "replace") if isinstance(name, bytes) else str(name)
         device = Device(index, name, reason_names)
-        yield _reading(device, "utilisation", ("busy", "memory_busy"), partial(_utilisation, nvml, gpu))
+        yield device.reading("utilisation", partial(_utilisation, nvml, gpu), columns=("busy", "memory_busy"))
         for column, ask, every_s in QUESTIONS:
-            yield _reading(device, column, (column,), partial(_ask, ask, nvml, gpu), every_s)
+            yield device.reading(column, partial(_ask, ask, nvml, gpu), every_s)
         yield _traffic(nvml, gpu, device)
         if own:
             read = OthersBusy(nvml, gpu, own).read
-            yield _reading(device, "work of other processes", ("others_busy",), read, SELDOM_S)
+            yield device.reading("work of other processes", read, SELDOM_S, ("others_busy",))
 
 
 def _fail(why: str, _now: float) -> Sequence[float]:
     raise LookError(why)
-
-
-def _reading(
-    device: Device, what: str, columns: tuple[str, ...], read: Callable[[float], Sequence[float]], every_s: float = 0.0
-) -> Reading:
-    return Reading(f"gpu{device.number} {what}", columns, read, device, every_s)
 
 
 def _ask(ask: Ask, nvml: Nvml, gpu: Any, _now: float) -> Sequence[float]:
@@ -166,8 +160,8 @@ def _traffic(nvml: Nvml, gpu: Any, device: Device) -> Reading:
     try:
         by_counters(0.0)
     except Exception:  # noqa: BLE001 (refused, or unknown to this version of the library)
-        return _reading(device, "PCIe traffic, measured", columns, by_measuring, SLOW_S)
-    return _reading(device, "PCIe traffic, counted", columns, by_counters)
+        return device.reading("PCIe traffic, measured", by_measuring, SLOW_S, columns)
+    return device.reading("PCIe traffic, counted", by_counters, columns=columns)
 
 
 QUESTIONS: tuple[tuple[str, Ask, float], ...] = (
