@@ -7,9 +7,8 @@ examples:
 
 from typing import Annotated
 
-import msgspec
-
 from unslow.commands._request import Option, Request
+from unslow.think.report import Page
 
 
 class ExplainRequest(Request, frozen=True, kw_only=True):
@@ -19,21 +18,6 @@ class ExplainRequest(Request, frozen=True, kw_only=True):
         str | None, Option("the id of a cause, such as cpu_contended", metavar="cause", positional=True)
     ] = None
     json: Annotated[bool, Option("as JSON")] = False
-
-
-class Page(msgspec.Struct, frozen=True, kw_only=True):
-    """A cause, or the verdict "normal", as it is documented."""
-
-    id: str
-    title: str
-    phase: str
-    """Where the time goes that it costs."""
-    needs: tuple[str, ...] = ()
-    """The facts that decide it."""
-    explains: tuple[str, ...] = ()
-    """Causes that it accounts for where it is found."""
-    text: str = ""
-    """Markdown."""
 
 
 def run(request: ExplainRequest) -> int:
