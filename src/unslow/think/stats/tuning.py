@@ -31,11 +31,7 @@ Verdict = Literal["faster", "default_is_best", "cannot_tell", "failed"]
 """faster: than llama.cpp's own choice, by more than noise. failed: nothing ran."""
 
 
-class Shown(msgspec.Struct, frozen=True, kw_only=True):
-    """A part of the answer."""
-
-
-class TrialShown(Shown, frozen=True, kw_only=True):
+class TrialShown(msgspec.Struct, frozen=True, kw_only=True):
     """One candidate and all that was measured of it."""
 
     name: str
@@ -63,7 +59,7 @@ class TrialShown(Shown, frozen=True, kw_only=True):
     samples: tuple[Sample, ...] = ()
 
 
-class TuneReport(Shown, frozen=True, kw_only=True):
+class TuneReport(msgspec.Struct, frozen=True, kw_only=True):
     """The whole answer."""
 
     schema: str = SCHEMA
@@ -327,12 +323,7 @@ def judge_tuning(
         for n, longest, middle in found
     ]
     return TuneReport(
-        unslow_version=told.unslow_version,
-        model=told.model,
-        machine=told.machine,
-        server=told.server,
-        work=told.work,
-        context=told.context,
+        **told._replace(notes=(*told.notes, *stalls))._asdict(),
         verdict=verdict,
         because=because,
         winner=winner,
@@ -345,8 +336,6 @@ def judge_tuning(
         spent_s=halving.spent_s,
         rounds=max((max(levels, default=0) for levels in halving.levels), default=0),
         ended=halving.end,
-        interrupted=told.interrupted,
-        notes=(*told.notes, *stalls),
     )
 
 
