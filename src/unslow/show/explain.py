@@ -3,7 +3,6 @@
 import re
 from collections.abc import Sequence
 
-from unslow.show.clean import as_json
 from unslow.show.console import TextConsole, pair_grid
 from unslow.think.report import Page
 
@@ -37,8 +36,3 @@ def list_text(pages: Sequence[Page], *, width: int) -> str:
         grid.add_row(page.id, page.title)
     console.print(grid)
     return console.text
-
-
-def page_json(pages: Sequence[Page]) -> str:
-    """The pages as JSON."""
-    return as_json(list(pages))

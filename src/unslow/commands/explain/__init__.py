@@ -23,11 +23,12 @@ class ExplainRequest(Request, frozen=True, kw_only=True):
 def run(request: ExplainRequest) -> int:
     """Show one page, or the list."""
     from unslow.commands._output import color, width, write
-    from unslow.show.explain import list_text, page_json, page_text
+    from unslow.show.clean import as_json
+    from unslow.show.explain import list_text, page_text
 
     chosen = (explain(request.cause),) if request.cause else causes()
     if request.json:
-        write(page_json(chosen))
+        write(as_json(chosen))
     elif request.cause:
         write(page_text(chosen[0], width=width(), color=color()))
     else:
