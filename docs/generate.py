@@ -32,7 +32,6 @@ from unslow.catalog.quality import Figure, Row, Table, cache_exceptions, tables
 from unslow.commands._dispatch import command_parser, commands, top_parser
 from unslow.commands._fix_commands import spelled
 from unslow.commands._formats import render
-from unslow.commands.bench.measurement import Result
 from unslow.commands.diagnose.target import read_stored
 from unslow.commands.explain.pages import pages
 from unslow.commands.fit import FitRequest, fitted
@@ -66,7 +65,7 @@ from unslow.think.judge.judge import diagnose
 from unslow.think.plan.report import PlanReport
 from unslow.think.report import Report
 from unslow.think.speed.report import PredictionReport
-from unslow.think.stats.conditions import Compared
+from unslow.think.stats.conditions import BenchResult, Compared
 from unslow.think.stats.tuning import TuneReport
 from unslow.think.stats.verification_report import VerifyReport
 from unslow.think.view import View
@@ -184,7 +183,7 @@ def reference() -> Iterator[tuple[Path, str]]:
 def shown_bench() -> str:
     """A benchmark that was made on an H200, as a person sees it."""
     bench = parse_bench(BENCHED.read_bytes(), BENCHED.name)
-    return render_bench(Result(bench), "terminal", width=100, color=False)
+    return render_bench(BenchResult(bench), "terminal", width=100, color=False)
 
 
 def shown_exceptions() -> str:

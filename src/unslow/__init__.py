@@ -21,7 +21,7 @@ _HOMES = {
     "unslow.commands.cost": ("cost",),
     "unslow.commands.devices": ("devices",),
     "unslow.commands.diagnose": ("diagnose",),
-    "unslow.commands.explain": ("Page", "causes", "explain"),
+    "unslow.commands.explain": ("causes", "explain"),
     "unslow.commands.fit": ("fit",),
     "unslow.commands.fleet": ("diagnose_fleet", "fleet_capacity"),
     "unslow.commands.models": ("models",),
@@ -39,7 +39,7 @@ _HOMES = {
     "unslow.think.claims.report": ("CheckReport",),
     "unslow.think.fit.report": ("FitReport",),
     "unslow.think.plan.report": ("PlanReport",),
-    "unslow.think.report": ("Report",),
+    "unslow.think.report": ("Page", "Report"),
     "unslow.think.speed.report": ("PredictionReport",),
     "unslow.think.view": ("View",),
 }

@@ -13,7 +13,6 @@ from unslow.commands._formats import to_text as to_text
 from unslow.commands._output import Progress as Progress
 from unslow.commands.check import check as check
 from unslow.commands.collect import save as save
-from unslow.commands.explain import Page as Page
 from unslow.commands.explain import causes as causes
 from unslow.commands.explain import explain as explain
 from unslow.commands.triage import triage as triage
@@ -26,6 +25,7 @@ from unslow.live.transformers import watch as watch
 from unslow.think.claims.report import CheckReport as CheckReport
 from unslow.think.fit.report import FitReport as FitReport
 from unslow.think.plan.report import PlanReport as PlanReport
+from unslow.think.report import Page as Page
 from unslow.think.report import Report as Report
 from unslow.think.speed.report import PredictionReport as PredictionReport
 from unslow.think.view import View as View

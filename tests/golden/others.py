@@ -18,7 +18,6 @@ from tests.golden.running import ROOT, WIDTH, printed
 
 from unslow.commands._bench_history import compare_with
 from unslow.commands._output import Silent
-from unslow.commands.bench.measurement import Result
 from unslow.facts.bench import parse_bench
 from unslow.fleet.command import Fleet, FleetSettings, report_on
 from unslow.fleet.prometheus.connection import Access
@@ -29,6 +28,7 @@ from unslow.mcp.tools import Allowed
 from unslow.show.bench import render_bench
 from unslow.show.tune import render_tune
 from unslow.show.verify import render_verify
+from unslow.think.stats.conditions import BenchResult
 from unslow.think.stats.tuning import TuneReport
 from unslow.think.stats.verification_report import VerifyReport
 
@@ -63,7 +63,7 @@ def bench(name: str, _: Path, against: str = "") -> Outputs:
     """A kept benchmark, alone or held against another."""
     read = parse_bench((BENCHES / f"{name}.json").read_bytes(), name)
     compared = compare_with(read, f"tests/benches/{against}.json") if against else None
-    return rendered(render_bench, Result(read, compared=compared))
+    return rendered(render_bench, BenchResult(read, compared=compared))
 
 
 def history(_: Path) -> Outputs:

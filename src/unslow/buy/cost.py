@@ -38,14 +38,13 @@ from unslow.commands.predict import PredictRequest
 from unslow.facts.errors import UserError
 from unslow.look.system import System
 from unslow.think.memo import one_judgement
-from unslow.think.speed.report import Shown
 
 COST_SCHEMA = "unslow.cost/1"
 UseSaid = Literal["tokens_per_day", "hours_per_day", "utilisation"]
 How = Literal["own", "rent", "rent all day", "api"]
 
 
-class UseShown(Shown, frozen=True, kw_only=True):
+class UseShown(msgspec.Struct, frozen=True, kw_only=True):
     """How much is asked in a day."""
 
     tokens_per_day: float
@@ -56,7 +55,7 @@ class UseShown(Shown, frozen=True, kw_only=True):
     said: UseSaid
 
 
-class WayShown(Shown, frozen=True, kw_only=True):
+class WayShown(msgspec.Struct, frozen=True, kw_only=True):
     """One way to get the tokens, and what a month of it costs."""
 
     how: How
@@ -84,7 +83,7 @@ class WayShown(Shown, frozen=True, kw_only=True):
     reason: str = ""
 
 
-class BreakEvenShown(Shown, frozen=True, kw_only=True):
+class BreakEvenShown(msgspec.Struct, frozen=True, kw_only=True):
     """After how long owning has cost less than another way."""
 
     own: str
@@ -93,7 +92,7 @@ class BreakEvenShown(Shown, frozen=True, kw_only=True):
     """None where it never does: the other way costs less than the electricity. It may be more than the years of use."""
 
 
-class CostReport(Shown, frozen=True, kw_only=True):
+class CostReport(msgspec.Struct, frozen=True, kw_only=True):
     """Own against rent against API."""
 
     schema: str = COST_SCHEMA

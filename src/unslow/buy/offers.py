@@ -34,13 +34,12 @@ from unslow.facts.values import Unknown
 from unslow.look.system import System
 from unslow.think.hardware import Hardware, Room
 from unslow.think.memo import remembered
-from unslow.think.speed.report import Shown
 
 CHOICE_SCHEMA = "unslow.choice/1"
 Refusal = Literal["too_dear", "does_not_fit", "too_slow", "price_unknown", "cannot_tell"]
 
 
-class OfferShown(Shown, frozen=True, kw_only=True):
+class OfferShown(msgspec.Struct, frozen=True, kw_only=True):
     """Something to buy, with what is there already counted in."""
 
     rig: RigShown
@@ -51,7 +50,7 @@ class OfferShown(Shown, frozen=True, kw_only=True):
     reasons: tuple[str, ...] = ()
 
 
-class RefusedShown(Shown, frozen=True, kw_only=True):
+class RefusedShown(msgspec.Struct, frozen=True, kw_only=True):
     """Why so many were not chosen, and those of them that were nearest."""
 
     why: Refusal
@@ -60,7 +59,7 @@ class RefusedShown(Shown, frozen=True, kw_only=True):
     nearest: tuple[OfferShown, ...] = ()
 
 
-class WayShown(Shown, frozen=True, kw_only=True):
+class WayShown(msgspec.Struct, frozen=True, kw_only=True):
     """What would have to give so that something reaches the goal."""
 
     gives: Literal["budget", "quant", "context", "host", "model", "goal"]
@@ -68,7 +67,7 @@ class WayShown(Shown, frozen=True, kw_only=True):
     words: str
 
 
-class ChoiceReport(Shown, frozen=True, kw_only=True):
+class ChoiceReport(msgspec.Struct, frozen=True, kw_only=True):
     """What to buy; without `chosen` where nothing reaches the goal within the budget."""
 
     schema: str = CHOICE_SCHEMA

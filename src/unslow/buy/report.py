@@ -7,13 +7,13 @@ import msgspec
 
 from unslow.catalog.devices import Device
 from unslow.catalog.prices import Price, shop_price
-from unslow.think.speed.report import RateShown, Shown
+from unslow.think.speed.report import RateShown
 
 DEVICES_SCHEMA = "unslow.devices/1"
 Fits = Literal["whole", "partly", "no", "unknown"]
 
 
-class PriceShown(Shown, frozen=True, kw_only=True):
+class PriceShown(msgspec.Struct, frozen=True, kw_only=True):
     """A price, and how far it can be trusted."""
 
     amount: float
@@ -29,7 +29,7 @@ class PriceShown(Shown, frozen=True, kw_only=True):
     """Whether its source was checked; no launch price of the catalogue is yet."""
 
 
-class SpeedShown(Shown, frozen=True, kw_only=True):
+class SpeedShown(msgspec.Struct, frozen=True, kw_only=True):
     """What a device gives with a model, each with the ends between which four of five measurements lie."""
 
     decode_tokens_per_s: RateShown
@@ -46,7 +46,7 @@ class SpeedShown(Shown, frozen=True, kw_only=True):
     """What it was predicted with: cuda, rocm, metal, vulkan or cpu."""
 
 
-class RigShown(Shown, frozen=True, kw_only=True):
+class RigShown(msgspec.Struct, frozen=True, kw_only=True):
     """One or several devices of a kind, what they are, and what they do with the model."""
 
     name: str
@@ -75,7 +75,7 @@ class RigShown(Shown, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
 
-class AskedShown(Shown, frozen=True, kw_only=True):
+class AskedShown(msgspec.Struct, frozen=True, kw_only=True):
     """What was asked of every device."""
 
     model: str
@@ -94,7 +94,7 @@ class AskedShown(Shown, frozen=True, kw_only=True):
     """The mix that stands for a quant whose tensors do not follow from its name."""
 
 
-class DevicesReport(Shown, frozen=True, kw_only=True):
+class DevicesReport(msgspec.Struct, frozen=True, kw_only=True):
     """Devices side by side."""
 
     schema: str = DEVICES_SCHEMA

@@ -214,8 +214,12 @@ _UNIT = {"own": "", "rent": "/h", "rent all day": "/h", "api": "/M"}  # Of the p
 
 
 def _cost_answer(report: CostReport, width: int) -> RenderableType:
-    parts: list[RenderableType] = [_cost_head(report), dim(_use(report)), ""]
-    parts.append(table_of(_COST_COLUMNS, (_cost_row(way) for way in report.ways), width, name=1))
+    use = (
+        f"{count(report.use.tokens_per_day)} tokens a day are generated and {count(report.use.prompt_tokens_per_day)} "
+        f"read, {report.asked.context:,} tokens in the context; {report.currency}, a kWh {report.electricity_per_kwh:g}"
+    )
+    table = table_of(_COST_COLUMNS, (_cost_row(way) for way in report.ways), width, name=1)
+    parts: list[RenderableType] = [_cost_head(report), dim(use), "", table]
     if report.break_even:
         paid = (item(f"{pair.own} {paid_after(pair, report.years)}") for pair in report.break_even)
         parts += ["", Text("When owning pays", style="bold"), *paid]
@@ -232,14 +236,6 @@ def _cost_head(report: CostReport) -> Text:
     what = f"{best.name}, {best.how}" if best.how != "api" else best.name
     price = f"{money_words(best.per_million)} {report.currency}"
     return head(price, f"a million generated tokens of {report.asked.model}: {what}")
-
-
-def _use(report: CostReport) -> str:
-    use = report.use
-    return (
-        f"{count(use.tokens_per_day)} tokens a day are generated and {count(use.prompt_tokens_per_day)} read, "
-        f"{report.asked.context:,} tokens in the context; {report.currency}, a kWh {report.electricity_per_kwh:g}"
-    )
 
 
 def _cost_row(way: WayShown) -> tuple[str, ...]:

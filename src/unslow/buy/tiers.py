@@ -5,6 +5,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from statistics import median, median_low
 from typing import NamedTuple
 
+import msgspec
+
 from unslow import __version__
 from unslow.buy.rigs import Rated, Rig, hardware_of, is_card, rated, rigs_of
 from unslow.catalog.devices import Device, all_devices
@@ -25,12 +27,12 @@ from unslow.think.fit.answers import longest_context
 from unslow.think.hardware import Hardware
 from unslow.think.memo import one_judgement, remembered
 from unslow.think.setup import Setup
-from unslow.think.speed.report import RateShown, Shown
+from unslow.think.speed.report import RateShown
 
 TIERS_SCHEMA = "unslow.tiers/1"
 
 
-class RunsShown(Shown, frozen=True, kw_only=True):
+class RunsShown(msgspec.Struct, frozen=True, kw_only=True):
     """A model that fits whole."""
 
     model: str
@@ -51,7 +53,7 @@ class RunsShown(Shown, frozen=True, kw_only=True):
     """How many others of the catalogue have the same shape."""
 
 
-class MissesShown(Shown, frozen=True, kw_only=True):
+class MissesShown(msgspec.Struct, frozen=True, kw_only=True):
     """A model that just does not fit, and what would make it."""
 
     model: str
@@ -62,7 +64,7 @@ class MissesShown(Shown, frozen=True, kw_only=True):
     """What to give up; empty where nothing usual helps."""
 
 
-class TierShown(Shown, frozen=True, kw_only=True):
+class TierShown(msgspec.Struct, frozen=True, kw_only=True):
     """A size of memory."""
 
     memory_bytes: int
@@ -78,7 +80,7 @@ class TierShown(Shown, frozen=True, kw_only=True):
     misses: tuple[MissesShown, ...] = ()
 
 
-class TiersReport(Shown, frozen=True, kw_only=True):
+class TiersReport(msgspec.Struct, frozen=True, kw_only=True):
     """What each size of memory runs."""
 
     schema: str = TIERS_SCHEMA

@@ -9,7 +9,7 @@ import msgspec
 
 from unslow.commands._diagnosis_options import FORMATS
 from unslow.facts.errors import UserError
-from unslow.think.report import Report
+from unslow.think.report import Page, Report
 
 if TYPE_CHECKING:
     from unslow.show.console import ReportKind
@@ -80,7 +80,6 @@ def to_text(report: msgspec.Struct, *, width: int = 100, color: bool = False) ->
     width: columns
     color: with the codes of a terminal for colours
     """
-    from unslow.commands.explain import Page
     from unslow.show.explain import page_text
     from unslow.think.view import View
 

@@ -16,26 +16,16 @@ from unslow.facts.errors import UserError
 from unslow.facts.masking import keyless_text
 from unslow.fleet.member import Reading
 from unslow.fleet.prometheus.answers import Answered
+from unslow.fleet.prometheus.client import Prometheus
 from unslow.fleet.queries import PACKS, SCOPE, Labels, Options, all_queries, there_query
 
 NOT_ANSWERED = "not answered"  # How the reason begins where a query failed: the statement on that query says why
 
 
-class Asked(Protocol):
-    """What is needed of a Prometheus; `asking.prometheus.Prometheus` is one."""
-
-    @property
-    def now_s(self) -> float:
-        """The moment of every query."""
-
-    def instant(self, query: str, at: float | None = None, about: str = "") -> Answered:
-        """The answer to one query."""
-
-
 class Asking(AbstractContextManager["Asking"]):
     """The questions of one reading, by name."""
 
-    def __init__(self, prometheus: Asked, options: Options) -> None:
+    def __init__(self, prometheus: Prometheus, options: Options) -> None:
         self._prometheus = prometheus
         self.failures: dict[str, list[str]] = {}
         """Names of queries without an answer, by what they are about."""

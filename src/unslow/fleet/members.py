@@ -8,7 +8,6 @@ from unslow.catalog.prometheus import exporters_of
 from unslow.fleet.discovery import (
     NOT_ANSWERED,
     REPLICA,
-    Asked,
     Asking,
     Engine,
     Gpu,
@@ -23,6 +22,7 @@ from unslow.fleet.discovery import (
 )
 from unslow.fleet.member import COUNTED, Member, MemberGpu, Reading, engine_readings, gpu_readings, host_readings
 from unslow.fleet.prometheus.answers import without_collector
+from unslow.fleet.prometheus.client import Prometheus
 from unslow.fleet.queries import Labels, Options
 from unslow.fleet.reading import (
     BEFORE,
@@ -362,7 +362,7 @@ class Members(NamedTuple):
 
 
 @without_collector()
-def read_members(prometheus: Asked, options: Options) -> Members:
+def read_members(prometheus: Prometheus, options: Options) -> Members:
     """Ask everything, and put together what belongs together; UserError where there is more than may be read."""
     options.matchers(engines=True)  # words that can't be used are told before anything is asked
     labels = options.labels()

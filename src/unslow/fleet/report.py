@@ -4,13 +4,13 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from unslow.think.report import Expected, Finding, Range, Scalar, Shown, Verdict
+from unslow.think.report import Expected, Finding, Range, Scalar, Verdict
 
 SCHEMA = "unslow.fleet/1"
 Kind = Literal["partial", "limit", "skew", "down", "stale", "labels", "duplicates", "missing", "note"]
 
 
-class Statement(Shown, frozen=True, kw_only=True):
+class Statement(msgspec.Struct, frozen=True, kw_only=True):
     """What a reader must know before trusting the rest."""
 
     kind: Kind
@@ -22,7 +22,7 @@ class Statement(Shown, frozen=True, kw_only=True):
     """Keys of a few of them."""
 
 
-class Loss(Shown, frozen=True, kw_only=True):
+class Loss(msgspec.Struct, frozen=True, kw_only=True):
     """What an instance does not give, over the window; None where it can't be told, with the reason."""
 
     tokens_per_s: float | None = None
@@ -33,7 +33,7 @@ class Loss(Shown, frozen=True, kw_only=True):
     because: str = ""
 
 
-class Instance(Shown, frozen=True, kw_only=True):
+class Instance(msgspec.Struct, frozen=True, kw_only=True):
     """One engine of the fleet, judged."""
 
     key: str
@@ -66,7 +66,7 @@ class Instance(Shown, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
 
-class Difference(Shown, frozen=True, kw_only=True):
+class Difference(msgspec.Struct, frozen=True, kw_only=True):
     """A fact in which an instance is unlike its peers."""
 
     fact: str
@@ -80,7 +80,7 @@ class Difference(Shown, frozen=True, kw_only=True):
     source: str = ""
 
 
-class Odd(Shown, frozen=True, kw_only=True):
+class Odd(msgspec.Struct, frozen=True, kw_only=True):
     """An instance that is slower than its peers, and what is different about it."""
 
     key: str
@@ -91,7 +91,7 @@ class Odd(Shown, frozen=True, kw_only=True):
     summary: str
 
 
-class PeerGroup(Shown, frozen=True, kw_only=True):
+class PeerGroup(msgspec.Struct, frozen=True, kw_only=True):
     """Instances with the same runtime, model and devices."""
 
     runtime: str
@@ -107,7 +107,7 @@ class PeerGroup(Shown, frozen=True, kw_only=True):
     """Why nothing was compared, where nothing was."""
 
 
-class CauseCount(Shown, frozen=True, kw_only=True):
+class CauseCount(msgspec.Struct, frozen=True, kw_only=True):
     """A cause over the whole fleet."""
 
     cause: str
@@ -120,7 +120,7 @@ class CauseCount(Shown, frozen=True, kw_only=True):
     """Keys of a few that lose most to it."""
 
 
-class FleetReport(Shown, frozen=True, kw_only=True):
+class FleetReport(msgspec.Struct, frozen=True, kw_only=True):
     """The diagnosis of everything that one Prometheus knows."""
 
     schema: str = SCHEMA

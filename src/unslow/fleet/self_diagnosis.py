@@ -26,8 +26,7 @@ from unslow.facts.values import Fact, Known, Unknown, not_supported
 from unslow.fleet.command import seconds_of
 from unslow.fleet.openmetrics import MOST_SUBJECTS, Dialect, LookState, keyed
 from unslow.live.server import Watched, server_now
-from unslow.live.watcher import JOIN_S, SOON_S, WatchSpec, find_watched, target_to_watch
-from unslow.look.sampler import Sampler
+from unslow.live.watcher import JOIN_S, SOON_S, WatchSpec, find_watched
 from unslow.look.system import LookError, System
 from unslow.look.system.http import is_loopback
 from unslow.look.system.live import ClosingSystem
@@ -208,10 +207,7 @@ class WatchedServer:
     """From `start` to `stop`; `case` may be called by any thread."""
 
     def __init__(self, system: System, seen: Snapshot, subject: Subject, request: WatchSpec) -> None:
-        pid = subject.runtime.pid.value_or(None)
-        sampler = Sampler(system, [] if pid is None else [pid], SAMPLES_PER_S)
-        target = target_to_watch(system, subject, request)
-        self.watched = Watched(system, seen, subject, target, sampler)
+        self.watched = Watched(system, seen, subject, request.api_key, SAMPLES_PER_S)
         self.seen_at_s: float | None = None
         """When its speed was last seen, by the clock of the system."""
         self.failure: BaseException | None = None

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from unslow.commands._fix_commands import spelled_subject
+from unslow.commands.diagnose.visit import target_of
 from unslow.facts.errors import UserError
 from unslow.facts.merge import bounded
 from unslow.facts.run import Phase, Span
@@ -28,7 +29,6 @@ from unslow.look.bench.trials.observations import Look, speed_alone, speed_of_ea
 from unslow.look.bench.trials.server_work import Work, read_work
 from unslow.look.bench.watching import joined_telemetry
 from unslow.look.logs.llama_cpp import parse_log
-from unslow.look.requests import Target
 from unslow.look.sampler import Sampler
 from unslow.look.sampler.timeline import UNDER_LOAD
 from unslow.look.system import ExchangeError, LookError, System
@@ -247,8 +247,9 @@ _NOTED: dict[PhaseNow, Phase] = {"queue": "queue", "load": "load", "prefill": "p
 class Watched:
     """Written by the thread that looks; what others read of it is replaced as a whole."""
 
-    def __init__(self, system: System, seen: Snapshot, subject: Subject, target: Target, sampler: Sampler) -> None:
-        self.subject, self.sampler = subject, sampler
+    def __init__(self, system: System, seen: Snapshot, subject: Subject, api_key: str, samples_per_s: float) -> None:
+        pid = subject.runtime.pid.value_or(None)
+        self.subject, self.sampler = subject, Sampler(system, [] if pid is None else [pid], samples_per_s)
         self.looks: deque[Look] = deque(maxlen=MOST_LOOKS)
         self.minute = Minute()
         self.error: LookError | None = None
@@ -260,7 +261,7 @@ class Watched:
         self.asking_since: float | None = None
         self.is_lost = False
         self.case = _case(seen, subject)
-        self._system, self._target = system, target
+        self._system, self._target = system, target_of(system, subject, api_key)
         self._worked = self._is_laid_out = False
         self._before_s: float | None = None
 

@@ -21,7 +21,7 @@ from unslow.think.judge.judge import judge
 from unslow.think.judge.phases import PER
 from unslow.think.memo import one_judgement
 from unslow.think.report import Cost, Per, Range, SubjectReport, Untold
-from unslow.think.view import MemoryBar, MemoryPart, Missing, PartKind, Shown
+from unslow.think.view import MemoryBar, MemoryPart, Missing, PartKind
 
 SCHEMA = "unslow.watch/1"
 PhaseNow = Literal["idle", "queue", "load", "prefill", "decode", "busy", "unknown"]
@@ -29,7 +29,7 @@ PhaseNow = Literal["idle", "queue", "load", "prefill", "decode", "busy", "unknow
 State = Literal["answers", "silent", "loading", "gone", "none"]
 
 
-class ServerNow(Shown, frozen=True, kw_only=True):
+class ServerNow(msgspec.Struct, frozen=True, kw_only=True):
     """Which server is looked at, and whether it answers."""
 
     runtime: str = ""
@@ -41,7 +41,7 @@ class ServerNow(Shown, frozen=True, kw_only=True):
     """Why it does not answer, where it does not."""
 
 
-class SpeedNow(Shown, frozen=True, kw_only=True):
+class SpeedNow(msgspec.Struct, frozen=True, kw_only=True):
     """Tokens per second of this moment, and what they should be."""
 
     tokens_per_s: float | None = None
@@ -60,7 +60,7 @@ class SpeedNow(Shown, frozen=True, kw_only=True):
     """Why no speed is told, or only a late one, and how to get it."""
 
 
-class RequestNow(Shown, frozen=True, kw_only=True):
+class RequestNow(msgspec.Struct, frozen=True, kw_only=True):
     """One request in work."""
 
     slot: int
@@ -73,7 +73,7 @@ class RequestNow(Shown, frozen=True, kw_only=True):
     """The share of the prompt that was read."""
 
 
-class RequestsNow(Shown, frozen=True, kw_only=True):
+class RequestsNow(msgspec.Struct, frozen=True, kw_only=True):
     """How many are answered and how many wait; None where the server does not tell."""
 
     running: float | None = None
@@ -81,7 +81,7 @@ class RequestsNow(Shown, frozen=True, kw_only=True):
     each: tuple[RequestNow, ...] = ()
 
 
-class PhasesNow(Shown, frozen=True, kw_only=True):
+class PhasesNow(msgspec.Struct, frozen=True, kw_only=True):
     """What it does, and what it did over the last minute: shares of the time that add up to one."""
 
     now: PhaseNow = "unknown"
@@ -90,7 +90,7 @@ class PhasesNow(Shown, frozen=True, kw_only=True):
     """The share of the minute in which somebody waited."""
 
 
-class WallPart(Shown, frozen=True, kw_only=True):
+class WallPart(msgspec.Struct, frozen=True, kw_only=True):
     """What a token's time goes to."""
 
     part: str
@@ -98,7 +98,7 @@ class WallPart(Shown, frozen=True, kw_only=True):
     share: float
 
 
-class Wall(Shown, frozen=True, kw_only=True):
+class Wall(msgspec.Struct, frozen=True, kw_only=True):
     """What binds in a phase: its largest part first."""
 
     phase: str
@@ -108,7 +108,7 @@ class Wall(Shown, frozen=True, kw_only=True):
     """Whether the parts add up to a measured time, or to a predicted one."""
 
 
-class DeviceNow(Shown, frozen=True, kw_only=True):
+class DeviceNow(msgspec.Struct, frozen=True, kw_only=True):
     """One GPU."""
 
     number: int
@@ -126,7 +126,7 @@ class DeviceNow(Shown, frozen=True, kw_only=True):
     """Why the driver keeps its clocks low, as it says; those of an idle GPU are left out."""
 
 
-class HostNow(Shown, frozen=True, kw_only=True):
+class HostNow(msgspec.Struct, frozen=True, kw_only=True):
     """The processors, the memory and the disks."""
 
     cpus: int | None = None
@@ -144,7 +144,7 @@ class HostNow(Shown, frozen=True, kw_only=True):
     disk_read_bytes_per_s: float | None = None
 
 
-class Suspicion(Shown, frozen=True, kw_only=True):
+class Suspicion(msgspec.Struct, frozen=True, kw_only=True):
     """What seems to make it slow, by the causes; `found` is sure, `suspected` wants one more look."""
 
     kind: Literal["found", "suspected", "nothing", "cannot_tell"]
@@ -162,7 +162,7 @@ class Suspicion(Shown, frozen=True, kw_only=True):
     """When it was judged."""
 
 
-class Tick(Shown, frozen=True, kw_only=True):
+class Tick(msgspec.Struct, frozen=True, kw_only=True):
     """One moment."""
 
     schema: str = SCHEMA

@@ -12,7 +12,6 @@ from unslow import __version__
 from unslow.commands.diagnose.request import Discretion
 from unslow.commands.diagnose.runtimes import chosen_subjects, subjects_at_url
 from unslow.commands.diagnose.target import as_url, check_url, collect, is_live, with_machine, with_subjects
-from unslow.commands.diagnose.visit import target_of
 from unslow.commands.watch import WatchRequest
 from unslow.facts.errors import UserError
 from unslow.facts.machine import Gpu, Machine
@@ -20,8 +19,6 @@ from unslow.facts.snapshot import Snapshot, Subject
 from unslow.facts.values import Known, not_supported
 from unslow.live.server import GONE, Watched, notes_on, server_now, speed_now
 from unslow.live.tick import DeviceNow, HostNow, Tick, bars_of
-from unslow.look.requests import Target
-from unslow.look.sampler import Sampler
 from unslow.look.sampler.readings import Device
 from unslow.look.system import LookError, System
 from unslow.look.system.http import is_loopback
@@ -81,11 +78,6 @@ def find_watched(system: System, request: WatchSpec) -> Snapshot:
         subjects = tuple(with_machine(subject, seen.machine) for subject in subjects)
     watched = tuple(subject for subject in subjects if isinstance(subject.runtime.url, Known))
     return request.discretion.facts(with_subjects(seen, watched[:MOST_SERVERS]))
-
-
-def target_to_watch(system: System, subject: Subject, request: WatchSpec) -> Target:
-    """The server of a subject as it is asked; what would only matter for a prompt is left out."""
-    return target_of(system, subject, request.api_key)
 
 
 def label_of(subject: Subject) -> str:
@@ -249,13 +241,9 @@ class Watching:
         self.close()
         watched = None
         if seen.subjects:
-            subject = seen.subjects[place]
-            pid = subject.runtime.pid.value_or(None)
-            sampler = Sampler(self._system, [] if pid is None else [pid], self._hz)
+            watched = Watched(self._system, seen, seen.subjects[place], self._request.api_key, self._hz)
             if not self._request.is_elsewhere:
-                sampler.start()
-            target = target_to_watch(self._system, subject, self._request)
-            watched = Watched(self._system, seen, subject, target, sampler)
+                watched.sampler.start()
         with self._lock:
             self._seen, self._watched, self._chosen, self._wanted = seen, watched, place, place
         self._judge_at = 0.0

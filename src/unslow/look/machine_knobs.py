@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from unslow.facts.commands import Place, labelled_line
+from unslow.facts.commands import by_hand
 from unslow.facts.knob import Change, Knob, Setting
 from unslow.facts.values import GIB, MIB
 
@@ -24,7 +24,7 @@ _UNCLOCKED_BY_HAND = {
     ("macOS", "Apple"): _LOW_POWER_MODE,
 }
 _WATTS = {"NVIDIA": "nvidia-smi -pl {watts:g}", "AMD": "rocm-smi --setpoweroverdrive {watts:g}"}
-_FAST_CPU = {"Windows": "powercfg /setactive SCHEME_MIN", "macOS": labelled_line(Place.HAND, _LOW_POWER_MODE)}
+_FAST_CPU = {"Windows": "powercfg /setactive SCHEME_MIN", "macOS": by_hand(_LOW_POWER_MODE)}
 """`SCHEME_MIN` is what Windows calls the profile with the least saving of power."""
 
 
@@ -57,8 +57,8 @@ def spell_machine(change: Change, host: Host = Host()) -> list[str]:  # noqa: B0
     lines: list[str] = []
     match change.knob, change.value:
         case Knob.OTHER_LOAD, int(pid):
-            by_hand = labelled_line(Place.HAND, f"Task Manager > Details: the priority of process {pid} = Low")
-            lines = [by_hand if host.system == "Windows" else f"renice -n 19 -p {pid}"]
+            clicked = by_hand(f"Task Manager > Details: the priority of process {pid} = Low")
+            lines = [clicked if host.system == "Windows" else f"renice -n 19 -p {pid}"]
         case Knob.CPU_QUOTA, int(cpus) | float(cpus):
             lines = _limit(host, f"cpu: {cpus:g}", f"--cpus {cpus:g}", f"CPUQuota={cpus:.0%}")
         case Knob.MEMORY_LIMIT, int(size):
@@ -66,28 +66,28 @@ def spell_machine(change: Change, host: Host = Host()) -> list[str]:  # noqa: B0
             unit = f"MemoryHigh=infinity MemoryMax={gib}G"
             lines = _limit(host, f"memory: {gib}Gi", f"--memory {gib}g --memory-swap {gib}g", unit)
         case Knob.VIRTUAL_CPU, _:
-            lines = [labelled_line(Place.HAND, _SHOWN_CPU)]
+            lines = [by_hand(_SHOWN_CPU)]
         case Knob.WIRED_LIMIT, int(size):
             lines = _lent_to_the_gpu(size // MIB if size >= _SMALLEST_BYTES else int(size), host)
         case Knob.ALLOCATOR, str(settings):
             lines = [f"export PYTORCH_CUDA_ALLOC_CONF={settings}"]
         case Knob.DRIVER_FALLBACK, variable:
             unset = f"start it without {variable} in its environment"
-            lines = [labelled_line(Place.HAND, unset if isinstance(variable, str) else _NO_FALLBACK)]
+            lines = [by_hand(unset if isinstance(variable, str) else _NO_FALLBACK)]
         case Knob.POWER, value:
             lines = _power(value, host)
         case Knob.CLOCKS, _:
-            by_hand = labelled_line(Place.HAND, _UNCLOCKED_BY_HAND.get((host.system, host.maker), _POWER_PROFILE))
-            lines = _UNCLOCKED.get(host.maker, [by_hand]) if host.system in ("", "Linux") else [by_hand]
+            clicked = by_hand(_UNCLOCKED_BY_HAND.get((host.system, host.maker), _POWER_PROFILE))
+            lines = _UNCLOCKED.get(host.maker, [clicked]) if host.system in ("", "Linux") else [clicked]
     return lines
 
 
 def _limit(host: Host, pod: str, docker: str, unit: str) -> list[str]:
     """What lifts a limit, by who sets it; both usual ways where nobody knows."""
     if host.container == "kubernetes":
-        return [labelled_line(Place.HAND, _POD.format(what=pod))]
+        return [by_hand(_POD.format(what=pod))]
     if host.container == "lxc":
-        return [labelled_line(Place.HAND, _LXC.format(what=pod))]
+        return [by_hand(_LXC.format(what=pod))]
     by_engine = f"{'podman' if host.container == 'podman' else 'docker'} update {docker} CONTAINER"
     by_unit = f"sudo systemctl set-property {host.unit or 'UNIT'} {unit}"
     if host.container in ("docker", "podman"):
@@ -98,14 +98,12 @@ def _limit(host: Host, pod: str, docker: str, unit: str) -> list[str]:
 def _lent_to_the_gpu(mebibytes: int, host: Host) -> list[str]:
     """More of a memory that GPU and processor share; Linux counts the limit in pages, and reads it at its start."""
     if host.system == "Windows":
-        return [labelled_line(Place.HAND, _VARIABLE_GRAPHICS_MEMORY)]
+        return [by_hand(_VARIABLE_GRAPHICS_MEMORY)]
     if host.maker != "AMD":
         return [f"sudo sysctl iogpu.wired_limit_mb={mebibytes}"]
     pages = mebibytes * MIB // _PAGE_BYTES
     words = f"ttm.pages_limit={pages} ttm.page_pool_size={pages}"
-    return [
-        labelled_line(Place.HAND, f"add `{words}` to the command line of the kernel (GRUB_CMDLINE_LINUX), and restart")
-    ]
+    return [by_hand(f"add `{words}` to the command line of the kernel (GRUB_CMDLINE_LINUX), and restart")]
 
 
 def _power(value: Setting, host: Host) -> list[str]:
@@ -116,4 +114,4 @@ def _power(value: Setting, host: Host) -> list[str]:
     line = _WATTS.get(host.maker, "").format(watts=value) if value else ""
     if not line or (host.system == "Windows" and host.maker != "NVIDIA"):
         return []
-    return [labelled_line(Place.HAND, f"{_ADMINISTRATOR}: {line}") if host.system == "Windows" else f"sudo {line}"]
+    return [by_hand(f"{_ADMINISTRATOR}: {line}") if host.system == "Windows" else f"sudo {line}"]

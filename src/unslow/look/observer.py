@@ -22,8 +22,6 @@ class ObservedAnswer(NamedTuple):
     generated_tokens: int
     decode_tokens_per_s: float | None
     prefill_tokens_per_s: float | None
-    first_token_s: float | None = None
-    users: int = 1
     round: int = 1  # 0 is the warm-up, which counts for nothing
 
 

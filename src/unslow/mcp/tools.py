@@ -20,7 +20,6 @@ from unslow.commands.apply import ApplyRequest, UndoRequest
 from unslow.commands.apply.changes import hosts_of, list_changes, undone, would_undo
 from unslow.commands.apply.prepare import check_allowed, performed, prepared, read_plan, restarted
 from unslow.commands.diagnose.target import as_url
-from unslow.commands.explain import Page
 from unslow.commands.models.stored import is_address, model_of_address
 from unslow.commands.plan.subjects import hosts_named, is_target
 from unslow.facts.errors import UserError
@@ -28,7 +27,7 @@ from unslow.look.system.http import is_loopback
 from unslow.look.system.live import LiveSystem
 from unslow.show.explain import page_markdown
 from unslow.think.plan.report import PlanReport
-from unslow.think.report import Report
+from unslow.think.report import Page, Report
 
 MORE = "more"  # The argument for what is seldom needed
 _TYPES: dict[Any, Any] = {bool: "boolean", int: ["integer", "string"], (int, float): "number", str: "string"}

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 from rich.console import RenderableType
@@ -29,7 +29,7 @@ from unslow.show.bench_history import compared_fields, compared_parts
 from unslow.show.clean import as_json, cleaned
 from unslow.show.console import GREEN, RED, YELLOW, ReportKind, dim, head, indented, noted_table, plain_table, warning
 from unslow.show.units import amount, is_time, rate, size, span
-from unslow.think.stats.conditions import Compared
+from unslow.think.stats.conditions import BenchResult
 from unslow.think.stats.llama_bench import rows_of
 from unslow.think.stats.parts import Parts
 
@@ -247,18 +247,7 @@ _FAILED = {
 }
 
 
-class Result(Protocol):
-    """A benchmark, and whatever else was asked about it."""
-
-    @property
-    def bench(self) -> Bench: ...
-    @property
-    def parts(self) -> Parts | None: ...
-    @property
-    def compared(self) -> Compared | None: ...
-
-
-def _json(result: Result) -> str:
+def _json(result: BenchResult) -> str:
     """The benchmark's own fields, and beside them what it was split into and held against."""
     fields: dict[str, Any] = msgspec.json.decode(dump_stored(result.bench))
     if result.parts:
@@ -268,7 +257,7 @@ def _json(result: Result) -> str:
     return as_json(fields)
 
 
-def _all_parts(result: Result, _width: int) -> Iterator[RenderableType]:
+def _all_parts(result: BenchResult, _width: int) -> Iterator[RenderableType]:
     yield from _parts(cleaned(result.bench))
     if result.parts:
         yield from token_parts(cleaned(result.parts))
@@ -338,4 +327,4 @@ def _failures(bench: Bench) -> Iterator[RenderableType]:
         yield dim(f"  {count} × {why}" if count > 1 else f"  {why}")
 
 
-render_bench = ReportKind[Result](None, _all_parts, json=_json, called="a benchmark", clean=False)
+render_bench = ReportKind[BenchResult](None, _all_parts, json=_json, called="a benchmark", clean=False)

@@ -2,30 +2,12 @@
 
 import re
 from collections.abc import Sequence
-from typing import Protocol
 
-from unslow.show.clean import as_json
 from unslow.show.console import TextConsole, pair_grid
+from unslow.think.report import Page
 
 _CODE = re.compile(r"`([^`\n]+(?:\n[^`\n]+)?)`")
 """What is to be typed: without colours its backticks are what sets it apart."""
-
-
-class Page(Protocol):
-    """What a page must have to be shown."""
-
-    @property
-    def id(self) -> str: ...
-    @property
-    def title(self) -> str: ...
-    @property
-    def phase(self) -> str: ...
-    @property
-    def needs(self) -> tuple[str, ...]: ...
-    @property
-    def explains(self) -> tuple[str, ...]: ...
-    @property
-    def text(self) -> str: ...
 
 
 def page_markdown(page: Page) -> str:
@@ -54,9 +36,3 @@ def list_text(pages: Sequence[Page], *, width: int) -> str:
         grid.add_row(page.id, page.title)
     console.print(grid)
     return console.text
-
-
-def page_json(pages: Sequence[Page]) -> str:
-    """The pages as JSON."""
-    names = ("id", "title", "phase", "needs", "explains", "text")
-    return as_json([{name: getattr(page, name) for name in names} for page in pages])

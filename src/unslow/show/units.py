@@ -27,8 +27,6 @@ def span(seconds: float) -> str:
     for least_s, unit_s, unit in ((60 * _LONG_S, 3600, "h"), (_LONG_S, 60, "min")):
         if seconds >= least_s:
             return f"{rate(seconds / unit_s)} {unit}"
-    if seconds <= 0:
-        return f"{seconds:g} s"
     for limit, factor, unit in ((1.0, 1, "s"), (1e-3, 1e3, "ms")):
         if seconds >= limit:
             return f"{seconds * factor:.3g} {unit}"

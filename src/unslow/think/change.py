@@ -10,11 +10,7 @@ Outcome = Literal["would_change", "changed", "declined", "printed"]
 How = Literal["systemd", "compose", "script", "ollama", "by_hand"]
 
 
-class Shown(msgspec.Struct, frozen=True, kw_only=True):
-    """A part of the answer."""
-
-
-class FileShown(Shown, frozen=True, kw_only=True):
+class FileShown(msgspec.Struct, frozen=True, kw_only=True):
     """A file that is changed or made, with the change as a unified diff; keys are not shown."""
 
     path: str
@@ -22,7 +18,7 @@ class FileShown(Shown, frozen=True, kw_only=True):
     diff: str = ""
 
 
-class ModelShown(Shown, frozen=True, kw_only=True):
+class ModelShown(msgspec.Struct, frozen=True, kw_only=True):
     """A model that is derived from another, which stays as it is."""
 
     url: str
@@ -31,7 +27,7 @@ class ModelShown(Shown, frozen=True, kw_only=True):
     parameters: dict[str, int | float | str | bool]
 
 
-class ApplyReport(Shown, frozen=True, kw_only=True):
+class ApplyReport(msgspec.Struct, frozen=True, kw_only=True):
     """What apply does, or would do."""
 
     schema: str = APPLY_SCHEMA
@@ -62,7 +58,7 @@ class ApplyReport(Shown, frozen=True, kw_only=True):
     journal: str = ""
 
 
-class ChangeShown(Shown, frozen=True, kw_only=True):
+class ChangeShown(msgspec.Struct, frozen=True, kw_only=True):
     """A change that was made."""
 
     id: str
@@ -75,14 +71,14 @@ class ChangeShown(Shown, frozen=True, kw_only=True):
     then: tuple[str, ...] = ()
 
 
-class DamagedShown(Shown, frozen=True, kw_only=True):
+class DamagedShown(msgspec.Struct, frozen=True, kw_only=True):
     """A change whose journal can't be read."""
 
     id: str
     because: str
 
 
-class UndoReport(Shown, frozen=True, kw_only=True):
+class UndoReport(msgspec.Struct, frozen=True, kw_only=True):
     """What was taken back, or what there is to take back."""
 
     schema: str = UNDO_SCHEMA

@@ -10,11 +10,7 @@ Per = Literal["token", "prompt_token", "request"]
 Verdict = Literal["slow", "normal", "failed", "cannot_tell"]
 
 
-class Shown(msgspec.Struct, frozen=True, kw_only=True):
-    """A part of the report."""
-
-
-class Evidence(Shown, frozen=True, kw_only=True):
+class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     """A fact that decides, what it was held against, and where it comes from."""
 
     fact: str
@@ -24,7 +20,7 @@ class Evidence(Shown, frozen=True, kw_only=True):
     source: str
 
 
-class Range(Shown, frozen=True, kw_only=True):
+class Range(msgspec.Struct, frozen=True, kw_only=True):
     """An 80 % interval."""
 
     low: float
@@ -32,7 +28,7 @@ class Range(Shown, frozen=True, kw_only=True):
     high: float
 
 
-class Expected(Shown, frozen=True, kw_only=True):
+class Expected(msgspec.Struct, frozen=True, kw_only=True):
     """What physics expects: as it is set up, and with every found cause cured."""
 
     as_configured: dict[str, Range] = {}
@@ -43,7 +39,7 @@ class Expected(Shown, frozen=True, kw_only=True):
     """Why there is no prediction, where there is none."""
 
 
-class BudgetPart(Shown, frozen=True, kw_only=True):
+class BudgetPart(msgspec.Struct, frozen=True, kw_only=True):
     """A share of the measured time."""
 
     phase: str
@@ -52,7 +48,7 @@ class BudgetPart(Shown, frozen=True, kw_only=True):
     per: Per
 
 
-class Cost(Shown, frozen=True, kw_only=True):
+class Cost(msgspec.Struct, frozen=True, kw_only=True):
     """Time lost to a cause."""
 
     seconds: float
@@ -61,7 +57,7 @@ class Cost(Shown, frozen=True, kw_only=True):
     """Where the loss was measured deep in the context: of a token there, which takes longer than the others."""
 
 
-class Fix(Shown, frozen=True, kw_only=True):
+class Fix(msgspec.Struct, frozen=True, kw_only=True):
     """A knob to turn, spelled for the runtime at hand."""
 
     knob: str
@@ -72,7 +68,7 @@ class Fix(Shown, frozen=True, kw_only=True):
     predicted: dict[str, float] = {}
 
 
-class Finding(Shown, frozen=True, kw_only=True):
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """A cause that is there."""
 
     cause: str
@@ -89,14 +85,14 @@ class Finding(Shown, frozen=True, kw_only=True):
     fixes: tuple[Fix, ...] = ()
 
 
-class RuledOut(Shown, frozen=True, kw_only=True):
+class RuledOut(msgspec.Struct, frozen=True, kw_only=True):
     """A cause that is not there."""
 
     cause: str
     because: str
 
 
-class Untold(Shown, frozen=True, kw_only=True):
+class Untold(msgspec.Struct, frozen=True, kw_only=True):
     """A cause that could not be judged."""
 
     cause: str
@@ -107,7 +103,7 @@ class Untold(Shown, frozen=True, kw_only=True):
     """Whether something speaks for it; `because` then says what."""
 
 
-class Contradicted(Shown, frozen=True, kw_only=True):
+class Contradicted(msgspec.Struct, frozen=True, kw_only=True):
     """Sources that can't all be right, each with what it says."""
 
     about: str
@@ -115,7 +111,7 @@ class Contradicted(Shown, frozen=True, kw_only=True):
     meaning: str = ""
 
 
-class Question(Shown, frozen=True, kw_only=True):
+class Question(msgspec.Struct, frozen=True, kw_only=True):
     """A command whose output would settle what is open, ready to copy, and for which causes."""
 
     command: str
@@ -123,7 +119,7 @@ class Question(Shown, frozen=True, kw_only=True):
     settles: tuple[str, ...] = ()
 
 
-class ChecklistItem(Shown, frozen=True, kw_only=True):
+class ChecklistItem(msgspec.Struct, frozen=True, kw_only=True):
     """A question of the guides, answered."""
 
     item: str
@@ -131,7 +127,7 @@ class ChecklistItem(Shown, frozen=True, kw_only=True):
     because: str
 
 
-class SubjectReport(Shown, frozen=True, kw_only=True):
+class SubjectReport(msgspec.Struct, frozen=True, kw_only=True):
     """One runtime and model; `number` is its place among the subjects of the snapshot."""
 
     number: int = 0
@@ -160,10 +156,25 @@ class SubjectReport(Shown, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
 
-class Report(Shown, frozen=True, kw_only=True):
+class Report(msgspec.Struct, frozen=True, kw_only=True):
     """The diagnosis of one snapshot."""
 
     schema: str = SCHEMA
     unslow_version: str
     machine: dict[str, Scalar]
     subjects: tuple[SubjectReport, ...]
+
+
+class Page(msgspec.Struct, frozen=True, kw_only=True):
+    """A cause, or the verdict "normal", as it is documented."""
+
+    id: str
+    title: str
+    phase: str
+    """Where the time goes that it costs."""
+    needs: tuple[str, ...] = ()
+    """The facts that decide it."""
+    explains: tuple[str, ...] = ()
+    """Causes that it accounts for where it is found."""
+    text: str = ""
+    """Markdown."""

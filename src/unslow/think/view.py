@@ -14,18 +14,14 @@ PartKind = Literal["weights", "kv", "compute", "stranger", "reserve", "free", "l
 Fits = Literal["fits", "tight", "partly", "does_not_fit", "cannot_tell"]
 
 
-class Shown(msgspec.Struct, frozen=True, kw_only=True):
-    """A part of the view."""
-
-
-class Missing(Shown, frozen=True, kw_only=True):
+class Missing(msgspec.Struct, frozen=True, kw_only=True):
     """Why a panel is not there, and how to get it."""
 
     why: str
     how_to_get: str = ""
 
 
-class SpeedRow(Shown, frozen=True, kw_only=True):
+class SpeedRow(msgspec.Struct, frozen=True, kw_only=True):
     """One metric: what was measured, between which ends it should lie, and what physics allows at most."""
 
     metric: str
@@ -38,7 +34,7 @@ class SpeedRow(Shown, frozen=True, kw_only=True):
     """What the user wants, where they said so."""
 
 
-class MemoryPart(Shown, frozen=True, kw_only=True):
+class MemoryPart(msgspec.Struct, frozen=True, kw_only=True):
     """A stretch of the bar of a memory; parts add up to the capacity, or to more where something is lacking."""
 
     kind: PartKind
@@ -50,7 +46,7 @@ class MemoryPart(Shown, frozen=True, kw_only=True):
     """What such a part would take whole; None where it is whole."""
 
 
-class MemoryBar(Shown, frozen=True, kw_only=True):
+class MemoryBar(msgspec.Struct, frozen=True, kw_only=True):
     """The memory of a device, or of the host."""
 
     name: str
@@ -61,14 +57,14 @@ class MemoryBar(Shown, frozen=True, kw_only=True):
     fits: bool | None = None
 
 
-class Choice(Shown, frozen=True, kw_only=True):
+class Choice(msgspec.Struct, frozen=True, kw_only=True):
     """One place of a slider."""
 
     value: str
     label: str
 
 
-class Slider(Shown, frozen=True, kw_only=True):
+class Slider(msgspec.Struct, frozen=True, kw_only=True):
     """A knob that can be moved, and all its places, from small to large."""
 
     knob: Literal["context", "gpu_layers", "kv_type", "quant", "slots"]
@@ -78,7 +74,7 @@ class Slider(Shown, frozen=True, kw_only=True):
     choices: tuple[Choice, ...]
 
 
-class WhatIf(Shown, frozen=True, kw_only=True):
+class WhatIf(msgspec.Struct, frozen=True, kw_only=True):
     """The memory and the speed with certain settings."""
 
     settings: dict[str, str]
@@ -94,7 +90,7 @@ class WhatIf(Shown, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
 
-class MemoryView(Shown, frozen=True, kw_only=True):
+class MemoryView(msgspec.Struct, frozen=True, kw_only=True):
     """The memory as it is, and the sliders that change it."""
 
     now: WhatIf
@@ -105,7 +101,7 @@ class MemoryView(Shown, frozen=True, kw_only=True):
     """How the layout is known: from its log, from its tensors, from the catalogue."""
 
 
-class RooflinePoint(Shown, frozen=True, kw_only=True):
+class RooflinePoint(msgspec.Struct, frozen=True, kw_only=True):
     """A phase of this model: how much it computes for each byte it reads, and how much it computes a second."""
 
     phase: Literal["decode", "prefill"]
@@ -118,7 +114,7 @@ class RooflinePoint(Shown, frozen=True, kw_only=True):
     bound_by: Literal["memory", "compute", "overhead"]
 
 
-class Roof(Shown, frozen=True, kw_only=True):
+class Roof(msgspec.Struct, frozen=True, kw_only=True):
     """One device: its two limits."""
 
     device: str
@@ -129,7 +125,7 @@ class Roof(Shown, frozen=True, kw_only=True):
     """Of the two numbers."""
 
 
-class RooflineView(Shown, frozen=True, kw_only=True):
+class RooflineView(msgspec.Struct, frozen=True, kw_only=True):
     """The roofs of the devices that compute, and the phases under them."""
 
     roofs: tuple[Roof, ...]
@@ -138,7 +134,7 @@ class RooflineView(Shown, frozen=True, kw_only=True):
     """One sentence that says what it shows."""
 
 
-class Track(Shown, frozen=True, kw_only=True):
+class Track(msgspec.Struct, frozen=True, kw_only=True):
     """One quantity over the time of a run; None where there is no sample."""
 
     name: str
@@ -150,7 +146,7 @@ class Track(Shown, frozen=True, kw_only=True):
     """What it can't pass, where that is known: the size of the memory, the power limit."""
 
 
-class PhaseSpan(Shown, frozen=True, kw_only=True):
+class PhaseSpan(msgspec.Struct, frozen=True, kw_only=True):
     """A stretch of a run."""
 
     phase: str
@@ -158,7 +154,7 @@ class PhaseSpan(Shown, frozen=True, kw_only=True):
     end_s: float
 
 
-class ThrottleMark(Shown, frozen=True, kw_only=True):
+class ThrottleMark(msgspec.Struct, frozen=True, kw_only=True):
     """When the driver named a reason for low clocks."""
 
     device: str
@@ -169,7 +165,7 @@ class ThrottleMark(Shown, frozen=True, kw_only=True):
     """Whether it costs speed; an idle GPU may clock down."""
 
 
-class TimelineView(Shown, frozen=True, kw_only=True):
+class TimelineView(msgspec.Struct, frozen=True, kw_only=True):
     """What all devices did while something was measured."""
 
     times_s: tuple[float, ...]
@@ -179,7 +175,7 @@ class TimelineView(Shown, frozen=True, kw_only=True):
     summary: str = ""
 
 
-class CurvePoint(Shown, frozen=True, kw_only=True):
+class CurvePoint(msgspec.Struct, frozen=True, kw_only=True):
     """One place of a curve; `low` and `high` are the interval of what was measured."""
 
     at: float
@@ -192,7 +188,7 @@ class CurvePoint(Shown, frozen=True, kw_only=True):
     note: str = ""
 
 
-class CurveView(Shown, frozen=True, kw_only=True):
+class CurveView(msgspec.Struct, frozen=True, kw_only=True):
     """One thing varied: tokens per second by depth of the context, or by users at once."""
 
     axis: Literal["depth", "users"]
@@ -205,7 +201,7 @@ class CurveView(Shown, frozen=True, kw_only=True):
     """When it was measured; empty where it is predicted only."""
 
 
-class ChangeRow(Shown, frozen=True, kw_only=True):
+class ChangeRow(msgspec.Struct, frozen=True, kw_only=True):
     """One figure before and after; a speed-up of more than 1 is faster, also of times."""
 
     metric: str
@@ -215,7 +211,7 @@ class ChangeRow(Shown, frozen=True, kw_only=True):
     verdict: str
 
 
-class ChangeView(Shown, frozen=True, kw_only=True):
+class ChangeView(msgspec.Struct, frozen=True, kw_only=True):
     """Before and after a change."""
 
     verdict: str
@@ -229,7 +225,7 @@ class ChangeView(Shown, frozen=True, kw_only=True):
     """Whether the answers stayed the same, where that was looked at."""
 
 
-class SubjectView(Shown, frozen=True, kw_only=True):
+class SubjectView(msgspec.Struct, frozen=True, kw_only=True):
     """What can be drawn of one subject; `number` is its place in `report.subjects`."""
 
     number: int
@@ -244,7 +240,7 @@ class SubjectView(Shown, frozen=True, kw_only=True):
     """By the name of the panel."""
 
 
-class View(Shown, frozen=True, kw_only=True):
+class View(msgspec.Struct, frozen=True, kw_only=True):
     """The whole of it."""
 
     schema: str = SCHEMA

@@ -15,7 +15,7 @@ from unslow.act.journal import ModelStep
 from unslow.act.ollama import checked_name
 from unslow.act.script import edited_script
 from unslow.act.systemd import LAST_NAME, UnitFile, drop_in, drop_in_name, exec_start
-from unslow.facts.commands import Commands, Place, labelled_line, parse_line
+from unslow.facts.commands import Commands, Place, by_hand, parse_line
 from unslow.facts.errors import UserError
 from unslow.facts.runtime import Runtime
 from unslow.look.command_writer import NO_UNIT, Unit
@@ -124,7 +124,7 @@ def _of_script(told: Told, file: str, then: tuple[str, ...] = (), *, named: bool
         after = edited_script(text, told.old, told.new, told.environment)
     except NotUnderstoodError as error:
         raise NotUnderstoodError(f"{file}: {error}") from error
-    again = then or (labelled_line(Place.HAND, f"stop the server and start it again with {real}"),)
+    again = then or (by_hand(f"stop the server and start it again with {real}"),)
     return Way("script", (Edit(real, text.encode(), after.encode()),), again)
 
 

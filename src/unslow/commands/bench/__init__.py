@@ -107,7 +107,7 @@ def run(request: BenchRequest) -> int:
 
 def _measure(request: BenchRequest) -> int:
     from unslow.commands._output import ProgressBar, color, width, write
-    from unslow.commands.bench.measurement import benchmark
+    from unslow.commands.bench.measurement import benchmark, exit_status
     from unslow.show.bench import render_bench
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # a limit of time keeps what was measured, as Ctrl-C does
@@ -119,4 +119,4 @@ def _measure(request: BenchRequest) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     if result.unwritten:
         raise result.unwritten
-    return result.status
+    return exit_status(result)

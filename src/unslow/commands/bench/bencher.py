@@ -196,8 +196,6 @@ def answer_of(done: Pass) -> ObservedAnswer:
         generated_tokens=done.generated_tokens,
         decode_tokens_per_s=decode_rate(done),
         prefill_tokens_per_s=prefill_rate(done),
-        first_token_s=done.client_first_token_s,
-        users=done.users,
         round=done.round,
     )
 

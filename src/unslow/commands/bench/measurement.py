@@ -57,9 +57,8 @@ from unslow.look.system import System
 from unslow.think.case.prediction import predict
 from unslow.think.speed.calibration import mark_of
 from unslow.think.stats.comparison import compare_pairs
-from unslow.think.stats.conditions import Compared, changes_between, conditions_of, settings_of, suspect
+from unslow.think.stats.conditions import BenchResult, Compared, changes_between, conditions_of, settings_of, suspect
 from unslow.think.stats.figures import decode_rate, figures_of, prefill_rate
-from unslow.think.stats.parts import Parts
 from unslow.think.stats.requirements import judge_requirement, parse_requirement
 
 
@@ -199,34 +198,25 @@ def expected_of(case: Case, run: Run) -> dict[str, float]:
 FINE, FOUND, COULD_NOT_RUN, CANNOT_TELL, INTERRUPTED = 0, 1, 2, 3, 130
 
 
-class Result(NamedTuple):
-    """A benchmark, and whatever else was asked about it."""
-
-    bench: Bench
-    parts: Parts | None = None
-    compared: Compared | None = None
-    not_compared: str = ""  # Why it was not held against another, though that was asked for
-    unwritten: UserError | None = None  # What went wrong with a file that was asked for
-
-    @property
-    def status(self) -> int:
-        """The exit status: 1 where it is slower or a condition does not hold, 3 where that can't be told."""
-        if self.bench.interrupted:
-            return INTERRUPTED  # whatever a gate asked for was not measured whole
-        if self.unwritten or not (self.bench.figures or self.bench.sweeps):
-            return COULD_NOT_RUN
-        holds = [one.holds for one in self.bench.requirements]
-        verdict = self.compared.verdict if self.compared else "cannot_tell" if self.not_compared else "same"
-        if False in holds or verdict == "slower":
-            return FOUND
-        return CANNOT_TELL if None in holds or verdict == "cannot_tell" else FINE
+def exit_status(result: BenchResult) -> int:
+    """1 where it is slower or a condition does not hold, 3 where that can't be told."""
+    bench = result.bench
+    if bench.interrupted:
+        return INTERRUPTED  # whatever a gate asked for was not measured whole
+    if result.unwritten or not (bench.figures or bench.sweeps):
+        return COULD_NOT_RUN
+    holds = [one.holds for one in bench.requirements]
+    verdict = result.compared.verdict if result.compared else "cannot_tell" if result.not_compared else "same"
+    if False in holds or verdict == "slower":
+        return FOUND
+    return CANNOT_TELL if None in holds or verdict == "cannot_tell" else FINE
 
 
 ROUNDS, LOOKS = 6, 3  # Rounds until the first look; where it can't be told then, as many again, and once more
 _RATES = {DECODE: (SHORT, decode_rate), PREFILL: (LONG, prefill_rate)}
 
 
-def measure_in_turns(request: BenchRequest, progress: Progress) -> Result:
+def measure_in_turns(request: BenchRequest, progress: Progress) -> BenchResult:
     """The request's server and another one in turns; the first is held against the second."""
     sides = [request._replace(target=target) for target in (request.against, request.target)]
     discretion = Discretion(tuple(key for side in sides for key in Discretion.about(side.api_key, side.target).keys))
@@ -249,7 +239,7 @@ def measure_in_turns(request: BenchRequest, progress: Progress) -> Result:
         before, after = (record.finished() for record in records)
         comparison, changes = _compared_pairs(before, after, benchers), changes_between(before, after)
         reason = suspect(comparison, changes)
-        return Result(after, None, Compared(before=before, comparison=comparison, changes=changes, suspect=reason))
+        return BenchResult(after, None, Compared(before=before, comparison=comparison, changes=changes, suspect=reason))
 
 
 def _record(bencher: Bencher, request: BenchRequest, progress: Progress, discretion: Discretion) -> Record:
@@ -311,7 +301,7 @@ def _difference(metric: str, benchers: list[Bencher]) -> Difference | None:
     return compare_pairs(metric, pairs) if pairs else None
 
 
-def measure_one(request: BenchRequest, progress: Progress) -> Result:
+def measure_one(request: BenchRequest, progress: Progress) -> BenchResult:
     """The protocol or the sweeps that the request asks for; UserError where nothing at all could be measured."""
     discretion = Discretion.about(request.api_key, request.target)
     shown = discretion.progress(progress)
@@ -328,10 +318,10 @@ def measure_one(request: BenchRequest, progress: Progress) -> Result:
         place = place_of(request.target, request.api_key or "", shown)
         if not own:
             return _ask_server(place, request, shown, discretion)
-        return Result(_sweep_own_servers(own_of(place, request, shown), request, discretion))
+        return BenchResult(_sweep_own_servers(own_of(place, request, shown), request, discretion))
 
 
-def _ask_server(place: Place, request: BenchRequest, progress: Progress, discretion: Discretion) -> Result:
+def _ask_server(place: Place, request: BenchRequest, progress: Progress, discretion: Discretion) -> BenchResult:
     with open_bencher(place, request, progress) as bencher:
         if request.llama_bench:
             read_tests(place.system, request.llama_bench, bencher.subject.model)  # a wrong file is told at once
@@ -361,7 +351,7 @@ def _ask_server(place: Place, request: BenchRequest, progress: Progress, discret
                 bencher.sampler.write_series(request.series)
             except UserError as error:  # costs nothing else
                 record.notes += (f"the series was not written: {error.message}",)
-        return Result(record.finished(), parts)
+        return BenchResult(record.finished(), parts)
 
 
 def _sweep(asks: Bencher | Own, request: BenchRequest, record: Record) -> None:
@@ -396,7 +386,7 @@ def _sweep_own_servers(own: Own, request: BenchRequest, discretion: Discretion) 
     return record.finished()
 
 
-def benchmark(request: BenchRequest, progress: Progress) -> Result:
+def benchmark(request: BenchRequest, progress: Progress) -> BenchResult:
     """Measure, compare, write to the files that are named; one that can't be written does not cost the result."""
     request = resolve_request(request)
     if request.compare:

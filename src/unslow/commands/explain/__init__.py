@@ -7,9 +7,8 @@ examples:
 
 from typing import Annotated
 
-import msgspec
-
 from unslow.commands._request import Option, Request
+from unslow.think.report import Page
 
 
 class ExplainRequest(Request, frozen=True, kw_only=True):
@@ -21,29 +20,15 @@ class ExplainRequest(Request, frozen=True, kw_only=True):
     json: Annotated[bool, Option("as JSON")] = False
 
 
-class Page(msgspec.Struct, frozen=True, kw_only=True):
-    """A cause, or the verdict "normal", as it is documented."""
-
-    id: str
-    title: str
-    phase: str
-    """Where the time goes that it costs."""
-    needs: tuple[str, ...] = ()
-    """The facts that decide it."""
-    explains: tuple[str, ...] = ()
-    """Causes that it accounts for where it is found."""
-    text: str = ""
-    """Markdown."""
-
-
 def run(request: ExplainRequest) -> int:
     """Show one page, or the list."""
     from unslow.commands._output import color, width, write
-    from unslow.show.explain import list_text, page_json, page_text
+    from unslow.show.clean import as_json
+    from unslow.show.explain import list_text, page_text
 
     chosen = (explain(request.cause),) if request.cause else causes()
     if request.json:
-        write(page_json(chosen))
+        write(as_json(chosen))
     elif request.cause:
         write(page_text(chosen[0], width=width(), color=color()))
     else:

@@ -3,11 +3,11 @@
 import difflib
 import importlib
 
-from unslow.commands.explain import Page
 from unslow.facts.errors import UserError
 from unslow.think.causes import all_causes, cause_ids
 from unslow.think.causes._cause import Cause
 from unslow.think.judge import normal_for_this_hardware
+from unslow.think.report import Page
 
 VERDICT = "normal_for_this_hardware"
 

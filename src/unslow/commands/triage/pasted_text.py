@@ -32,6 +32,7 @@ from unslow.think.judge.questions import known_facts, questions
 from unslow.think.judge.summary import summary
 from unslow.think.judge.verdict import CONTRADICTION, TOO_FAST, lost_speed
 from unslow.think.report import ChecklistItem, Expected, Range, Report, SubjectReport
+from unslow.think.speed.question import rounded_rate
 from unslow.think.text.prose import read_words
 
 CHUNK_BYTES = 1 << 20
@@ -162,7 +163,7 @@ def _answered(subject: SubjectReport, speed: Range) -> tuple[ChecklistItem, ...]
     rate = subject.measured.get(DECODE)
     if rate is None:
         return subject.checklist
-    because = f"{_rounded(rate)} tok/s, {_rounded(speed.low)} to {_rounded(speed.high)} expected"
+    because = f"{rounded_rate(rate)} tok/s, {rounded_rate(speed.low)} to {rounded_rate(speed.high)} expected"
     answered = ChecklistItem(item=AS_FAST, state="ok" if reached(rate, speed.low) else "bad", because=because)
     return tuple(answered if item.item == AS_FAST else item for item in subject.checklist)
 
@@ -191,25 +192,21 @@ def _judged(subject: SubjectReport, usual: Usual, *, was_faster: bool) -> Subjec
     if rate is None or subject.findings or subject.verdict != "cannot_tell":
         return subject
     expected, fitting = usual.speed, f" {AS_MUCH_AS_FITS}" if usual.in_part else ""
-    between = f"{_rounded(expected.low)} to {_rounded(expected.high)}"
+    now, between = rounded_rate(rate), f"{rounded_rate(expected.low)} to {rounded_rate(expected.high)}"
     if rate > CONTRADICTION * usual.ceiling and not usual.in_part:
         too_fast = msgspec.structs.replace(subject.expected, because=TOO_FAST)
         return msgspec.structs.replace(subject, expected=too_fast)
     if not reached(rate, expected.low):
-        less = f"{1 - rate / expected.mid:.0%} less than the {_rounded(expected.mid)} that are usual{fitting}"
-        said = (f"It generates {_rounded(rate)} tokens per second, {less} ({between}).", "The text does not prove why.")
+        less = f"{1 - rate / expected.mid:.0%} less than the {rounded_rate(expected.mid)} that are usual{fitting}"
+        said = (f"It generates {now} tokens per second, {less} ({between}).", "The text does not prove why.")
         summary = " ".join(s for s in (*said, suspects_in_words(subject)) if s)
         return msgspec.structs.replace(subject, verdict="slow", summary=summary)
     if was_faster or any(item.suspected for item in subject.cannot_tell):
         return subject
-    should = f"{_rounded(expected.mid)} tokens per second are usual{fitting} ({between})"
+    should = f"{rounded_rate(expected.mid)} tokens per second are usual{fitting} ({between})"
     above = " It is faster than that: the prediction was low." if rate > expected.high else ""
-    summary = f"It generates {_rounded(rate)} tokens per second, which is normal for this hardware: {should}.{above}"
+    summary = f"It generates {now} tokens per second, which is normal for this hardware: {should}.{above}"
     return msgspec.structs.replace(subject, verdict="normal", summary=summary)
-
-
-def _rounded(rate: float) -> str:
-    return f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"  # noqa: PLR2004 (three digits)
 
 
 PROVEN = 0.75  # A finding that is less sure rests on words; then the commands that would show it are asked for

@@ -250,7 +250,10 @@ def _reason(bencher: Bencher) -> str:
 def tune(request: TuneRequest, progress: Progress) -> TuneReport:
     """Measure around the plan for about so long; UserError where nothing can be started."""
     check_request(request)
-    server = _program(request.server)
+    try:
+        server = found_file(Command((request.server,), os.environ))
+    except UserError as error:
+        raise UserError(error.message, "name the llama-server to start: --server PATH") from error
     place = place_of(None, "", progress)
     notes = company(place.snapshot, allowed=request.yes)
     progress.step("planning", 0.0)
@@ -276,13 +279,6 @@ def tune(request: TuneRequest, progress: Progress) -> TuneReport:
         notes=notes, interrupted=interrupted,
     )  # fmt: skip
     return judge_tuning(candidates, tuning.measured(), tuning.halving, told)
-
-
-def _program(word: str) -> str:
-    try:
-        return found_file(Command((word,), os.environ))
-    except UserError as error:
-        raise UserError(error.message, "name the llama-server to start: --server PATH") from error
 
 
 class Tuning:

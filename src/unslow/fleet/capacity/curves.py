@@ -2,13 +2,14 @@
 
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from unslow.catalog.prometheus import Exporter, exporters_of
 from unslow.fleet.capacity.limits import LikeInstances, Load, Moment, quantile
 from unslow.fleet.discovery import shown_label
 from unslow.fleet.member import Member
-from unslow.fleet.prometheus.answers import AnsweredCurves, Curve
+from unslow.fleet.prometheus.answers import Curve
+from unslow.fleet.prometheus.client import Prometheus
 from unslow.fleet.queries import Options, Query, filled, folded
 from unslow.fleet.report import Statement
 from unslow.fleet.snapshot_hardware import gpus_of
@@ -197,17 +198,6 @@ SCRAPES = 4  # In a window: two make a rate, and now and then one is missed
 FEWEST_MOMENTS = 12  # That are looked at, however many instances there are
 
 
-class Asked(Protocol):
-    """What is needed of a Prometheus; `asking.prometheus.Prometheus` is one."""
-
-    @property
-    def now_s(self) -> float:
-        """The moment of all questions."""
-
-    def curves(self, query: str, start_s: float, end_s: float, step_s: float, about: str = "") -> AnsweredCurves:
-        """The series over time."""
-
-
 class Curves(NamedTuple):
     """Groups of like instances, and what a reader must know before trusting them."""
 
@@ -216,7 +206,11 @@ class Curves(NamedTuple):
 
 
 def read_curves(
-    prometheus: Asked, members: Sequence[Member], options: Options, span_s: float, step: Callable[[str, float], None]
+    prometheus: Prometheus,
+    members: Sequence[Member],
+    options: Options,
+    span_s: float,
+    step: Callable[[str, float], None],
 ) -> Curves:
     """Ask for every curve, and put it together by instance and group; `step` is told what is being read."""
     grid = grid_of(prometheus.now_s, span_s, members)

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
+import msgspec
 from rich.console import Group, RenderableType
 from rich.text import Text
 
@@ -13,20 +14,20 @@ from unslow.fleet.show import concerned_words
 from unslow.show.console import Column, ReportKind, dim, head, hung, item, table_of
 from unslow.show.markdown import escaped
 from unslow.show.units import rate, span
-from unslow.think.report import Range, Shown
+from unslow.think.report import Range
 
 SCHEMA = "unslow.capacity/1"
 Basis = Literal["measured", "simulated", "cannot_tell"]
 
 
-class Goal(Shown, frozen=True, kw_only=True):
+class Goal(msgspec.Struct, frozen=True, kw_only=True):
     """What each user must get."""
 
     tokens_per_s: float | None = None
     first_token_s: float | None = None
 
 
-class CurvePoint(Shown, frozen=True, kw_only=True):
+class CurvePoint(msgspec.Struct, frozen=True, kw_only=True):
     """So many requests at once on one instance, and what each of them got."""
 
     requests: float
@@ -36,7 +37,7 @@ class CurvePoint(Shown, frozen=True, kw_only=True):
     samples: int = 0
 
 
-class Step(Shown, frozen=True, kw_only=True):
+class Step(msgspec.Struct, frozen=True, kw_only=True):
     """What one more of something buys."""
 
     what: str
@@ -48,7 +49,7 @@ class Step(Shown, frozen=True, kw_only=True):
     because: str = ""
 
 
-class CapacityRow(Shown, frozen=True, kw_only=True):
+class CapacityRow(msgspec.Struct, frozen=True, kw_only=True):
     """A group of like instances."""
 
     runtime: str
@@ -74,7 +75,7 @@ class CapacityRow(Shown, frozen=True, kw_only=True):
     """What the answer leaves out: no first token told, an uneven balance."""
 
 
-class CapacityReport(Shown, frozen=True, kw_only=True):
+class CapacityReport(msgspec.Struct, frozen=True, kw_only=True):
     """The table of a whole fleet."""
 
     schema: str = SCHEMA

@@ -116,7 +116,6 @@ def answer_of(done: Completion) -> ObservedAnswer:
         generated_tokens=done.generated_tokens,
         decode_tokens_per_s=decode_rate(done) if done.generated_tokens >= _FEWEST_TIMED else None,
         prefill_tokens_per_s=read / done.prefill_s if read >= _SHORTEST_PROMPT and done.prefill_s > 0 else None,
-        first_token_s=done.client_first_token_s,
     )
 
 

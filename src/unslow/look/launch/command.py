@@ -54,10 +54,7 @@ def _is_llama(words: Words) -> bool:
 
 
 def _serves(program: str, *modules: str) -> Callable[[Words], bool]:
-    def starts(words: Words) -> bool:
-        return (_named(words[0]) == program and list(words[1:2]) == ["serve"]) or words[0] in modules
-
-    return starts
+    return lambda words: (_named(words[0]) == program and list(words[1:2]) == ["serve"]) or words[0] in modules
 
 
 def _is_kobold(words: Words) -> bool:

@@ -27,9 +27,6 @@ def program_of(
 ) -> Program:
     """The writer of an engine's command lines; without `has_model` a flag names the model."""
 
-    def names_it(command: Sequence[str]) -> bool:
-        return "model" in flags.settings(command, {})
-
     def removal(names: Sequence[str], command: Sequence[str]) -> str:
         """What to leave out, where nobody knows whether it was put in: the flag, or its line of a file."""
         flag, file = flags.flags[names[0]].spellings[0], config_path(command)
@@ -40,8 +37,8 @@ def program_of(
     def variables(names: Sequence[str], environment: Mapping[str, str]) -> list[str]:
         return [v for setting in names for v in flags.flags[setting].variables if v in environment]
 
-    has_model, shown = has_model or names_it, flags.without_secrets
-    return Program(name, turns, flags.spelled, shown, bare, no_model, has_model, removal, variables)
+    has_model = has_model or (lambda command: "model" in flags.settings(command, {}))
+    return Program(name, turns, flags.spelled, flags.without_secrets, bare, no_model, has_model, removal, variables)
 
 
 def without_flags(flags: Flags, command: Sequence[str], names: Sequence[str]) -> list[str]:
@@ -87,11 +84,7 @@ def cache_type(flag: str, words: Mapping[str, str], engine: str) -> Turn:
 
 def only_away(*names: str) -> Turn:
     """Settings that can be taken out, and no value can be put in for."""
-
-    def turn(value: Setting, _wanted: Wanted) -> Answer:
-        return Words(names) if value in (None, -1, "none", True) else ""
-
-    return turn
+    return lambda value, _wanted: Words(names) if value in (None, -1, "none", True) else ""
 
 
 def switched_off_by(name: str, flag: str) -> Turn:

@@ -65,8 +65,7 @@ class GivenSettings(NamedTuple):
 
     def whole(self, name: str, default: int | None = None) -> Fact[int]:
         """Any whole number."""
-        setting = self.settings.get(name)
-        if setting is None:
+        if not (setting := self.settings.get(name)):
             return self.missing(name, default)
         value = whole_number(setting.value)
         if value is None:
@@ -84,8 +83,7 @@ class GivenSettings(NamedTuple):
 
     def number(self, name: str, default: int | None = None) -> Fact[int]:
         """A count, such as 8192, 8k or 8K; nought, less, and `auto` leave the choice to the program."""
-        setting = self.settings.get(name)
-        if setting is None:
+        if not (setting := self.settings.get(name)):
             return self.missing(name, default)
         if setting.value.lower() in _FREE or setting.value.startswith("-"):
             return self._free(setting)
@@ -96,8 +94,7 @@ class GivenSettings(NamedTuple):
 
     def numbers(self, name: str) -> Fact[list[float]]:
         """Proportions such as 3,1."""
-        setting = self.settings.get(name)
-        if setting is None:
+        if not (setting := self.settings.get(name)):
             return self.missing(name)
         try:
             found = [float(part) for part in setting.value.replace("/", ",").split(",", _MOST_PARTS)]
@@ -108,8 +105,7 @@ class GivenSettings(NamedTuple):
 
     def truth(self, name: str, *, default: bool | None = None) -> Fact[bool]:
         """On or off; any other word leaves the choice to the program."""
-        setting = self.settings.get(name)
-        if setting is None:
+        if not (setting := self.settings.get(name)):
             return self.missing(name, default)
         return reported(setting.value in ON, setting.source) if setting.value in (*ON, *OFF) else self._free(setting)
 
@@ -130,8 +126,7 @@ class GivenSettings(NamedTuple):
 
     def share(self, name: str, default: float | None = None) -> Fact[float]:
         """A share of one."""
-        setting = self.settings.get(name)
-        if setting is None:
+        if not (setting := self.settings.get(name)):
             return self.missing(name, default)
         if re.fullmatch(r"0?\.\d{1,9}|1(?:\.0{0,9})?", setting.value):
             return reported(float(setting.value), setting.source)
@@ -139,8 +134,7 @@ class GivenSettings(NamedTuple):
 
     def gibibytes(self, name: str, default: int | None = None) -> Fact[int]:
         """A size given in GiB, in bytes."""
-        setting = self.settings.get(name)
-        if setting is None:
+        if not (setting := self.settings.get(name)):
             return self.missing(name, default)
         if re.fullmatch(r"\d{1,7}(?:\.\d{1,9})?", setting.value):
             return reported(min(round(float(setting.value) * GIB), _MOST_BYTES), setting.source)
@@ -148,8 +142,7 @@ class GivenSettings(NamedTuple):
 
     def mebibytes(self, name: str) -> Fact[int]:
         """A size given in MiB, in bytes: the largest where each device has its own; less than nought has no end."""
-        setting = self.settings.get(name)
-        if setting is None:
+        if not (setting := self.settings.get(name)):
             return self.missing(name)
         known = [n for part in setting.value.split(",", _MOST_PARTS) if (n := whole_number(part)) is not None]
         if not known:
@@ -159,8 +152,7 @@ class GivenSettings(NamedTuple):
 
     def within(self, name: str, *keys: str) -> Fact[Any]:
         """The first of these keys in a setting that is a JSON object."""
-        setting = self.settings.get(name)
-        if setting is None:
+        if not (setting := self.settings.get(name)):
             return self.missing(name)
         try:
             data = msgspec.json.decode(setting.value, type=dict[str, Any])

@@ -3,9 +3,11 @@
 from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
 
+import msgspec
+
 from unslow.think.claims.sentence import Said
 from unslow.think.physics.terms import Interval
-from unslow.think.report import Range, Shown
+from unslow.think.report import Range
 
 SCHEMA = "unslow.check/1"
 Verdict = Literal["possible", "unlikely", "impossible", "cannot_tell"]
@@ -17,7 +19,7 @@ Kind = Literal[
 WORST_FIRST: tuple[Verdict, ...] = ("impossible", "unlikely", "cannot_tell", "possible")
 
 
-class Subject(Shown, frozen=True, kw_only=True, omit_defaults=True):
+class Subject(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What was understood of a claim; empty where nothing was said."""
 
     model: str = ""
@@ -26,7 +28,7 @@ class Subject(Shown, frozen=True, kw_only=True, omit_defaults=True):
     context: int = 0
 
 
-class Judged(Shown, frozen=True, kw_only=True):
+class Judged(msgspec.Struct, frozen=True, kw_only=True):
     """One claim with its verdict."""
 
     claim: str
@@ -46,7 +48,7 @@ class Judged(Shown, frozen=True, kw_only=True):
     """What was assumed."""
 
 
-class CheckReport(Shown, frozen=True, kw_only=True):
+class CheckReport(msgspec.Struct, frozen=True, kw_only=True):
     """All claims of a text."""
 
     schema: str = SCHEMA

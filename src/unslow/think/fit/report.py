@@ -9,11 +9,7 @@ Verdict = Literal["fits", "tight", "partly", "does_not_fit", "cannot_tell"]
 """tight: it fits, and leaves less free than the margin. partly: some layers fit the GPUs, the others the host."""
 
 
-class Shown(msgspec.Struct, frozen=True, kw_only=True):
-    """A part of the answer."""
-
-
-class ModelShown(Shown, frozen=True, kw_only=True):
+class ModelShown(msgspec.Struct, frozen=True, kw_only=True):
     """The model in question."""
 
     name: str
@@ -33,7 +29,7 @@ class ModelShown(Shown, frozen=True, kw_only=True):
     """How far the weights may then be off, as a share."""
 
 
-class MemoryShown(Shown, frozen=True, kw_only=True):
+class MemoryShown(msgspec.Struct, frozen=True, kw_only=True):
     """A device's memory, or the host's: what the model asks of it, and what is there."""
 
     name: str
@@ -62,7 +58,7 @@ class MemoryShown(Shown, frozen=True, kw_only=True):
         return max(0, self.capacity_bytes - self.others_bytes - self.reserve_bytes)
 
 
-class WayShown(Shown, frozen=True, kw_only=True):
+class WayShown(msgspec.Struct, frozen=True, kw_only=True):
     """Something that would fit, and how to ask for it."""
 
     what: str
@@ -71,7 +67,7 @@ class WayShown(Shown, frozen=True, kw_only=True):
     """The same in lines, each with the label of its place (facts.placed), where it takes several."""
 
 
-class QuantShown(Shown, frozen=True, kw_only=True):
+class QuantShown(msgspec.Struct, frozen=True, kw_only=True):
     """A smaller quant that fits."""
 
     name: str
@@ -79,7 +75,7 @@ class QuantShown(Shown, frozen=True, kw_only=True):
     gpu_bytes: int
 
 
-class RuleShown(Shown, frozen=True, kw_only=True):
+class RuleShown(msgspec.Struct, frozen=True, kw_only=True):
     """What the rule of thumb of the guides says."""
 
     text: str
@@ -89,7 +85,7 @@ class RuleShown(Shown, frozen=True, kw_only=True):
     """What is really needed on GPUs and host together, for comparison."""
 
 
-class KvShown(Shown, frozen=True, kw_only=True):
+class KvShown(msgspec.Struct, frozen=True, kw_only=True):
     """Layers whose part of the cache is alike."""
 
     what: str
@@ -98,7 +94,7 @@ class KvShown(Shown, frozen=True, kw_only=True):
     bytes: int
 
 
-class FitReport(Shown, frozen=True, kw_only=True):
+class FitReport(msgspec.Struct, frozen=True, kw_only=True):
     """The whole answer."""
 
     schema: str = SCHEMA

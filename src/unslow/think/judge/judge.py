@@ -128,7 +128,7 @@ def diagnose(snapshot: Snapshot) -> Report:
 def judge(case: Case, *, brief: bool = False) -> SubjectReport:
     """The report on one subject; a brief one has no checklist, and where all is normal no words for what to look at."""
     now = predict(case)
-    answers = {name: _plain_answer(case, cause) for name, cause in all_causes().items()}
+    answers = {name: _answer(case, cause) for name, cause in all_causes().items()}
     answers = settled(case, answers, now if isinstance(now, Prediction) else None)
     found = {name: a for name, a in answers.items() if isinstance(a, Found)}
     cures = _all_cures(case, found)
@@ -229,10 +229,6 @@ def _spelled(case: Case, answer: Found | Absent | CannotTell) -> Found | Absent 
 
 
 def _answer(case: Case, cause: Cause) -> Found | Absent | CannotTell:
-    return _spelled(case, _plain_answer(case, cause))
-
-
-def _plain_answer(case: Case, cause: Cause) -> Found | Absent | CannotTell:
     ruled_out = ruled_out_at_once(case, cause)
     if ruled_out:
         return ruled_out

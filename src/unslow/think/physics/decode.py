@@ -360,9 +360,5 @@ def break_even(drafted: int, check_s: float, draft_s: float, plain_s: float) -> 
     needed = (check_s + drafted * draft_s) / plain_s
     if needed > drafted + 1:
         return None
-
-    def short(thousandths: int) -> float:
-        return needed - accepted_tokens(drafted, thousandths / _STEPS)
-
-    below = largest_fitting(0, _STEPS, short)
+    below = largest_fitting(0, _STEPS, lambda thousandths: needed - accepted_tokens(drafted, thousandths / _STEPS))
     return 0.0 if below is None else below / _STEPS

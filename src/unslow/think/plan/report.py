@@ -2,8 +2,10 @@
 
 from typing import Literal
 
+import msgspec
+
 from unslow.facts.knob import Setting
-from unslow.think.fit.report import MemoryShown, Shown
+from unslow.think.fit.report import MemoryShown
 from unslow.think.speed.report import RateShown
 
 SCHEMA = "unslow.plan/1"
@@ -12,7 +14,7 @@ Verdict = Literal["better", "already_best", "impossible", "cannot_tell"]
 """better: there is something faster, longer or finer than what runs (or nothing runs yet). impossible: nothing fits."""
 
 
-class GoalShown(Shown, frozen=True, kw_only=True):
+class GoalShown(msgspec.Struct, frozen=True, kw_only=True):
     """What was asked for, and the work that every plan is judged at."""
 
     aim: Aim
@@ -31,7 +33,7 @@ class GoalShown(Shown, frozen=True, kw_only=True):
     """The floor of quality, against the model's full precision, as a share: 0.01 is one percent."""
 
 
-class ChangeShown(Shown, frozen=True, kw_only=True):
+class ChangeShown(msgspec.Struct, frozen=True, kw_only=True):
     """One setting and its value; `was` is what it is now, None where that is not known or not set."""
 
     knob: str
@@ -40,7 +42,7 @@ class ChangeShown(Shown, frozen=True, kw_only=True):
     why: str = ""
 
 
-class SpeedShown(Shown, frozen=True, kw_only=True):
+class SpeedShown(msgspec.Struct, frozen=True, kw_only=True):
     """What the work takes, by prediction."""
 
     decode_tokens_per_s: RateShown
@@ -52,7 +54,7 @@ class SpeedShown(Shown, frozen=True, kw_only=True):
     """Of all conversations that are answered at a time; None where that is one."""
 
 
-class QualityShown(Shown, frozen=True, kw_only=True):
+class QualityShown(msgspec.Struct, frozen=True, kw_only=True):
     """What it costs in answers, by published measurements of models like it."""
 
     perplexity_increase: float | None
@@ -62,7 +64,7 @@ class QualityShown(Shown, frozen=True, kw_only=True):
     sources: tuple[str, ...] = ()
 
 
-class OptionShown(Shown, frozen=True, kw_only=True):
+class OptionShown(msgspec.Struct, frozen=True, kw_only=True):
     """A whole set of settings: what to change, what that gives, and what it costs."""
 
     name: str
@@ -89,14 +91,14 @@ class OptionShown(Shown, frozen=True, kw_only=True):
     """Lines to type, each with the label of its place (facts.placed)."""
 
 
-class RejectedShown(Shown, frozen=True, kw_only=True):
+class RejectedShown(msgspec.Struct, frozen=True, kw_only=True):
     """Something that people try, and why it is not the recommendation."""
 
     what: str
     because: str
 
 
-class SearchedShown(Shown, frozen=True, kw_only=True):
+class SearchedShown(msgspec.Struct, frozen=True, kw_only=True):
     """How the search went: combinations in all, how many were priced, how many had their memory laid out exactly."""
 
     combinations: int
@@ -106,7 +108,7 @@ class SearchedShown(Shown, frozen=True, kw_only=True):
     """Whether nothing better can be among those that were not looked at."""
 
 
-class PlanReport(Shown, frozen=True, kw_only=True):
+class PlanReport(msgspec.Struct, frozen=True, kw_only=True):
     """The whole answer."""
 
     schema: str = SCHEMA

@@ -7,11 +7,7 @@ import msgspec
 SCHEMA = "unslow.prediction/1"
 
 
-class Shown(msgspec.Struct, frozen=True, kw_only=True):
-    """A part of the answer."""
-
-
-class RateShown(Shown, frozen=True, kw_only=True):
+class RateShown(msgspec.Struct, frozen=True, kw_only=True):
     """The middle of a prediction, and the ends between which four of five measurements lie."""
 
     low: float
@@ -19,7 +15,7 @@ class RateShown(Shown, frozen=True, kw_only=True):
     high: float
 
 
-class ModelShown(Shown, frozen=True, kw_only=True):
+class ModelShown(msgspec.Struct, frozen=True, kw_only=True):
     """The model in question."""
 
     name: str
@@ -36,7 +32,7 @@ class ModelShown(Shown, frozen=True, kw_only=True):
     """How far the weights may then be off, as a share."""
 
 
-class PlaceShown(Shown, frozen=True, kw_only=True):
+class PlaceShown(msgspec.Struct, frozen=True, kw_only=True):
     """Where it runs."""
 
     device: str
@@ -49,7 +45,7 @@ class PlaceShown(Shown, frozen=True, kw_only=True):
     """What the host's memory delivers, where a part of the model lies there."""
 
 
-class PlacementShown(Shown, frozen=True, kw_only=True):
+class PlacementShown(msgspec.Struct, frozen=True, kw_only=True):
     """What lies on the GPUs, in the count of llama.cpp: the repeating layers, and the output as one more."""
 
     gpu_layers: int
@@ -61,7 +57,7 @@ class PlacementShown(Shown, frozen=True, kw_only=True):
     """Whether the memory is large enough for this placement; None where its size is not known."""
 
 
-class WallShown(Shown, frozen=True, kw_only=True):
+class WallShown(msgspec.Struct, frozen=True, kw_only=True):
     """A part of the time of a step, and the speed if it were half as long."""
 
     part: str
@@ -71,7 +67,7 @@ class WallShown(Shown, frozen=True, kw_only=True):
     halved_tokens_per_s: float
 
 
-class SpeedShown(Shown, frozen=True, kw_only=True):
+class SpeedShown(msgspec.Struct, frozen=True, kw_only=True):
     """How fast tokens are generated."""
 
     tokens_per_s: RateShown
@@ -84,7 +80,7 @@ class SpeedShown(Shown, frozen=True, kw_only=True):
     walls: tuple[WallShown, ...]
 
 
-class PromptShown(Shown, frozen=True, kw_only=True):
+class PromptShown(msgspec.Struct, frozen=True, kw_only=True):
     """How fast a prompt is read."""
 
     prompt_tokens: int
@@ -93,7 +89,7 @@ class PromptShown(Shown, frozen=True, kw_only=True):
     time_to_first_token_s: RateShown
 
 
-class BasisShown(Shown, frozen=True, kw_only=True):
+class BasisShown(msgspec.Struct, frozen=True, kw_only=True):
     """What the interval was learned from."""
 
     kind: Literal["catalog", "calibrated"]
@@ -104,7 +100,7 @@ class BasisShown(Shown, frozen=True, kw_only=True):
     median_error: float = 0.0
 
 
-class BatchShown(Shown, frozen=True, kw_only=True):
+class BatchShown(msgspec.Struct, frozen=True, kw_only=True):
     """A step that brings several conversations forward."""
 
     conversations: int
@@ -113,7 +109,7 @@ class BatchShown(Shown, frozen=True, kw_only=True):
     fits: bool | None
 
 
-class QuantShown(Shown, frozen=True, kw_only=True):
+class QuantShown(msgspec.Struct, frozen=True, kw_only=True):
     """The same model in another quant."""
 
     name: str
@@ -127,7 +123,7 @@ class QuantShown(Shown, frozen=True, kw_only=True):
     tokens_per_s: float
 
 
-class ExplainShown(Shown, frozen=True, kw_only=True):
+class ExplainShown(msgspec.Struct, frozen=True, kw_only=True):
     """The memory wall of this case."""
 
     batching: tuple[BatchShown, ...]
@@ -136,7 +132,7 @@ class ExplainShown(Shown, frozen=True, kw_only=True):
     quants: tuple[QuantShown, ...]
 
 
-class SpeculativeShown(Shown, frozen=True, kw_only=True):
+class SpeculativeShown(msgspec.Struct, frozen=True, kw_only=True):
     """With a small model that drafts tokens, which the large one checks all at once."""
 
     draft: str
@@ -149,7 +145,7 @@ class SpeculativeShown(Shown, frozen=True, kw_only=True):
     """Below it the draft costs more than it saves; None where it always does."""
 
 
-class PredictionReport(Shown, frozen=True, kw_only=True):
+class PredictionReport(msgspec.Struct, frozen=True, kw_only=True):
     """The whole answer; without `decode` where nothing can be said, and `reason` says why."""
 
     schema: str = SCHEMA

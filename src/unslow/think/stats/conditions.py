@@ -10,11 +10,13 @@ import msgspec
 
 from unslow.facts.bench import DECODE, Bench, Comparison
 from unslow.facts.bench import Change as Verdict
+from unslow.facts.errors import UserError
 from unslow.facts.machine import Facts, Machine
 from unslow.facts.run import Earlier, Run, Telemetry
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Fact, Known, measured, not_found
 from unslow.think.stats.llama_bench import TESTS, TOOL
+from unslow.think.stats.parts import Parts
 
 SETTINGS = (
     # what computes
@@ -286,6 +288,16 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
     def verdict(self) -> Verdict:
         """Of the figures that matter most."""
         return self.comparison.verdict
+
+
+class BenchResult(NamedTuple):
+    """A benchmark, and whatever else was asked about it."""
+
+    bench: Bench
+    parts: Parts | None = None
+    compared: Compared | None = None
+    not_compared: str = ""  # Why it was not held against another, though that was asked for
+    unwritten: UserError | None = None  # What went wrong with a file that was asked for
 
 
 def condition_change(fact: str, before: float, after: float) -> Change | None:

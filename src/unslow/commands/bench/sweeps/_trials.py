@@ -178,15 +178,7 @@ def sweep_batches(
     stopped = until_stopped(own, lambda: _explored(trials, seen, current_of))
     current = current_of(seen[0].runtime) if seen else None
     judged = judge_batch(axis, trials.samples(PREFILL), current, trials.memory())
-    return Sweep(
-        axis=axis,
-        points=trials.points(),
-        verdict=judged.verdict,
-        because=judged.because,
-        best=judged.best,
-        knee=judged.knee,
-        stopped_early=stopped,
-    )
+    return Sweep(axis=axis, points=trials.points(), stopped_early=stopped, **judged._asdict())
 
 
 def _explored(trials: Trials, seen: list[Pace], current_of: Callable[[Runtime], int | None]) -> str:

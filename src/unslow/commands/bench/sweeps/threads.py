@@ -35,14 +35,7 @@ def sweep(own: Own, limits: Limits) -> Sweep:
     stopped = until_stopped(own, lambda: _explored(trials, current))
     cpu = own.machine.cpu
     judged = judge_threads(trials.samples(DECODE), trials.samples(PREFILL), next(iter(current), None), cpu)
-    return Sweep(
-        axis=AXIS,
-        points=trials.points(),
-        verdict=judged.verdict,
-        because=judged.because,
-        best=judged.best,
-        stopped_early=stopped,
-    )
+    return Sweep(axis=AXIS, points=trials.points(), stopped_early=stopped, **judged._asdict())
 
 
 def _explored(trials: Trials, current: list[int]) -> str:

@@ -58,15 +58,7 @@ def sweep(bencher: Bencher, limits: Limits) -> Sweep:
     finally:
         bencher.slot = slot
     curve = judge_users([one.judged() for one in done], slots_of(bencher))
-    return Sweep(
-        axis=AXIS,
-        points=tuple(_point(one) for one in done),
-        verdict=curve.verdict,
-        because=curve.because,
-        best=curve.best,
-        knee=curve.knee,
-        stopped_early=stopped,
-    )
+    return Sweep(axis=AXIS, points=tuple(_point(one) for one in done), stopped_early=stopped, **curve._asdict())
 
 
 def slots_of(bencher: Bencher) -> int | None:

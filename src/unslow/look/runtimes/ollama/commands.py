@@ -258,10 +258,7 @@ def _parameter(name: str, by_itself: int | None = None) -> _Turn:
 
 
 def _variable(name: str) -> _Turn:
-    def turn(value: Setting, _wanted: Wanted) -> _Answer:
-        return Put(variables={name: None if value is None else word_of(value)})
-
-    return turn
+    return lambda value, _wanted: Put(variables={name: None if value is None else word_of(value)})
 
 
 def _is_number(value: Setting) -> bool:
