@@ -54,7 +54,17 @@ def file_step(edit: Edit) -> FileStep:
         raise UserError(f"{real} is already as planned", NOTHING_CHANGED)
     looks = Looks(mode=edit.mode)
     if now is not None:
-        _check_file(real)
+        seen = os.lstat(real)
+        if seen.st_nlink > 1:
+            raise UserError(
+                f"{real} has {seen.st_nlink} names (hard links), and a change would part them",
+                f"{NOTHING_CHANGED}: copy the file",
+            )
+        if not seen.st_mode & stat.S_IWUSR:
+            hint = f"{NOTHING_CHANGED}: `chmod u+w` it, or type the lines of --dry-run yourself"
+            raise UserError(f"{real} is read-only", hint)
+        if os.geteuid() not in (0, seen.st_uid):
+            raise UserError(f"{real} belongs to another user", f"{NOTHING_CHANGED}: run it as that user, or with sudo")
         looks = looks_of(real)
     folder, missing = os.path.dirname(real), list[str]()
     while not os.path.isdir(folder):
@@ -64,21 +74,6 @@ def file_step(edit: Edit) -> FileStep:
         raise UserError(f"{folder} can't be written to", f"{NOTHING_CHANGED}: run it with sudo, or as its owner")
     after = digest(edit.after) or ""
     return FileStep(path=real, before=digest(now), after=after, looks=looks, folders=tuple(missing))
-
-
-def _check_file(path: str) -> None:
-    seen = os.lstat(path)
-    if seen.st_nlink > 1:
-        raise UserError(
-            f"{path} has {seen.st_nlink} names (hard links), and a change would part them",
-            f"{NOTHING_CHANGED}: copy the file",
-        )
-    if not seen.st_mode & stat.S_IWUSR:
-        raise UserError(
-            f"{path} is read-only", f"{NOTHING_CHANGED}: `chmod u+w` it, or type the lines of --dry-run yourself"
-        )
-    if sys.platform != "win32" and os.geteuid() not in (0, seen.st_uid):
-        raise UserError(f"{path} belongs to another user", f"{NOTHING_CHANGED}: run it as that user, or with sudo")
 
 
 def file_state(step: FileStep) -> str:
@@ -218,22 +213,18 @@ class Changes:
             if step.before is None:
                 self._disk.remove(step.path)
             else:
-                self._put_back(journal.id, step, f"before-{number}")
+                old = step.beside(journal.id, "old")
+                if digest(read_whole(old)) != step.before or looks_of(old) != step.looks:  # none, or one cut short
+                    data = self._journals.kept(journal.id, f"before-{number}")
+                    if digest(data) != step.before or data is None:
+                        hint = "it has to be mended by hand"
+                        raise UserError(f"the copy of {step.path} is damaged, so it is left as it is", hint)
+                    self._disk.remove(old)
+                    self._disk.write_new(old, data, step.looks)
+                self._disk.replace(old, step.path)
         clean_file(self._disk, journal.id, step)
         for folder in reversed(step.folders):
             self._disk.remove_folder(folder)
-
-    def _put_back(self, change: str, step: FileStep, backup: str) -> None:
-        old = step.beside(change, "old")
-        data = read_whole(old)
-        if digest(data) != step.before or looks_of(old) != step.looks:  # none, or one that was cut short
-            data = self._journals.kept(change, backup)
-            if digest(data) != step.before or data is None:
-                hint = "it has to be mended by hand"
-                raise UserError(f"the copy of {step.path} is damaged, so it is left as it is", hint)
-            self._disk.remove(old)
-            self._disk.write_new(old, data, step.looks)
-        self._disk.replace(old, step.path)
 
     def recover(self) -> list[str]:
         """Finish or take back whatever was stopped in the middle; what was done, in words."""

@@ -5,7 +5,7 @@ No YAML is written anew: the few forms in which people write a command are read,
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from unslow.act.command_words import (
@@ -145,8 +145,11 @@ def command_of(text: str, service: str) -> Command:
     """The words of the command of a service."""
     if "\t" in text or "\r" in text or re.search(r"^(---|\.\.\.|%)", text.lstrip("-\n"), re.MULTILINE):
         raise NotUnderstoodError("tabs, several documents or other line ends")
-    for line in _outside_blocks(_lines(text)):
-        check_quotes(line.text)
+    block = -1  # the indent of a key with a text under its `|` or `>`, which is no YAML and may have anything in it
+    for line in _lines(text):
+        if line.indent >= 0 and not 0 <= block < line.indent:
+            check_quotes(line.text)
+            block = line.indent if _BLOCK_START.search(line.text) else -1
     _, lines = _section(_lines(text), "services", 0)
     _, lines = _section(lines, service, _inner(lines))
     key, lines = _section(lines, "command", _inner(lines))
@@ -173,16 +176,6 @@ def _lines(text: str) -> list[Line]:
         found.append(Line(at, line, -1 if not bare or bare.startswith("#") else len(line) - len(bare)))
         at += len(raw)
     return found
-
-
-def _outside_blocks(lines: Sequence[Line]) -> Iterator[Line]:
-    """Lines that are YAML: not those of a text under a `|` or `>`, which may have anything in them."""
-    block = -1
-    for line in lines:
-        if line.indent < 0 or 0 <= block < line.indent:
-            continue
-        yield line
-        block = line.indent if _BLOCK_START.search(line.text) else -1
 
 
 def _inner(lines: Sequence[Line]) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from unslow.act.command_words import Meaning, NotUnderstoodError, Word, all_fit, check_sure, rewritten, spaced
 
 _VARIABLE = re.compile(r"\$(?:[A-Za-z_]\w*|\{[A-Za-z_]\w*(?::?[-=+?][^}\"'`$\\]*)?\})")
+_REDIRECTION = re.compile(r"[12&]?(?:>>?|<)(?:&[12-])?")
 _ENDS = ";&|()<>"
 _WILD = "*?[]{}~`!"  # What a shell makes something else of where it stands without quotes
 
@@ -83,24 +84,20 @@ def simple_commands(text: str, at: int) -> list[tuple[Word, ...]]:
         if not sign or sign in "\n#":
             break
         if sign in "<>" or (sign in "12&" and re.match(r"[12&]>", reader.ahead(2))):
-            _skip_redirection(reader)
+            # where the output goes is none of the program's words
+            redirection = _REDIRECTION.match(text, reader.at)
+            if not redirection or reader.ahead(2) == "<<":
+                raise NotUnderstoodError("a redirection of a kind that is not known")
+            reader.at = redirection.end()
+            if not redirection[0].endswith(("&1", "&2", "&-")):
+                reader.skip_blanks()
+                reader.word()
         elif sign in _ENDS:
             found.append(tuple(words))
             words, reader.at = [], reader.at + 1
         else:
             words.append(reader.word())
     return [command for command in [*found, tuple(words)] if command]
-
-
-def _skip_redirection(reader: _Reader) -> None:
-    """Where the output goes is none of the program's words."""
-    found = re.compile(r"[12&]?(?:>>?|<)(?:&[12-])?").match(reader.text, reader.at)
-    if not found or reader.ahead(2) == "<<":
-        raise NotUnderstoodError("a redirection of a kind that is not known")
-    reader.at = found.end()
-    if not found[0].endswith(("&1", "&2", "&-")):
-        reader.skip_blanks()
-        reader.word()
 
 
 # Where the lines of a shell script start that are commands: not inside quotes, nor the rest of another line.
@@ -111,61 +108,47 @@ _CLOSED_BY = {'"': '"', "'": "'", "$'": "'", "`": "`", "(": ")", "${": "}"}
 _QUOTES = ('"', "'", "$'")
 
 
-class _Scanner:
-    """Reads from the start, and knows at every place what it is in."""
-
-    def __init__(self, text: str) -> None:
-        self._text, self._at = text, 0
-        self._inside: list[str] = []
-        self._starts = [0]
-
-    def line_starts(self) -> list[int]:
-        """Where lines of commands start; NotUnderstoodError where a quote is not closed."""
-        while self._at < len(self._text):
-            self._step()
-        if any(kind in _QUOTES for kind in self._inside):
-            raise NotUnderstoodError("a quote that is not closed")
-        return [start for start in self._starts if start < len(self._text)]
-
-    def _step(self) -> None:
-        sign, inner = self._text[self._at], self._inside[-1] if self._inside else ""
+def _line_starts(text: str) -> list[int]:
+    """Where lines of commands start; NotUnderstoodError where a quote is not closed."""
+    at, starts = 0, [0]
+    inside: list[str] = []
+    while at < len(text):
+        sign, inner = text[at], inside[-1] if inside else ""
+        commands = not any(kind in (*_QUOTES, "${") for kind in inside)
         if inner and sign == _CLOSED_BY[inner]:
-            self._inside.pop()
-            self._at += 1
-        elif inner == "'":
-            self._at += 1
-        elif sign == "\\":
-            self._at += 2  # a line that is continued is no start either
-        elif inner == "$'":
-            self._at += 1
-        elif opened := self._opened(inner):
-            self._inside.append("(" if opened == "$(" else opened)
-            self._at += len(opened)
+            inside.pop()
+            at += 1
+        elif inner != "'" and sign == "\\":
+            at += 2  # a line that is continued is no start either
+        elif inner in ("'", "$'"):
+            at += 1
+        elif opened := _opened(text, at, inner):
+            inside.append("(" if opened == "$(" else opened)
+            at += len(opened)
+        elif sign == "#" and commands and text[at - 1 : at or 1] in _BEFORE_COMMENT:
+            end = text.find("\n", at)
+            at = len(text) if end < 0 else end
         else:
-            self._pass(sign)
+            at += 1
+            if sign == "\n" and commands:
+                starts.append(at)
+    if any(kind in _QUOTES for kind in inside):
+        raise NotUnderstoodError("a quote that is not closed")
+    return [start for start in starts if start < len(text)]
 
-    def _opened(self, inner: str) -> str:
-        """What begins here, as far as it can there: in double quotes a single one is a sign like any other."""
-        pair, sign = self._text[self._at : self._at + 2], self._text[self._at]
-        if pair in ("$(", "${"):
-            return pair
-        if sign == "`":
-            return sign
-        if inner in ('"', "${"):
-            return sign if sign == '"' else ""
-        if pair == "$'":
-            return pair
-        return sign if sign in "\"'" or (sign == "(" and inner == "(") else ""
 
-    def _pass(self, sign: str) -> None:
-        commands = not any(kind in (*_QUOTES, "${") for kind in self._inside)
-        if sign == "#" and commands and self._text[self._at - 1 : self._at or 1] in _BEFORE_COMMENT:
-            end = self._text.find("\n", self._at)
-            self._at = len(self._text) if end < 0 else end
-            return
-        self._at += 1
-        if sign == "\n" and commands:
-            self._starts.append(self._at)
+def _opened(text: str, at: int, inner: str) -> str:
+    """What begins here, as far as it can there: in double quotes a single one is a sign like any other."""
+    pair, sign = text[at : at + 2], text[at]
+    if pair in ("$(", "${"):
+        return pair
+    if sign == "`":
+        return sign
+    if inner in ('"', "${"):
+        return sign if sign == '"' else ""
+    if pair == "$'":
+        return pair
+    return sign if sign in "\"'" or (sign == "(" and inner == "(") else ""
 
 
 _BEFORE = ("exec", "nohup", "setsid", "env", "command", "time", "do", "then", "else")
@@ -187,7 +170,7 @@ def edited_script(
         away = [word for name, value in environment.items() if value is None for word in ("-u", name)]
         given = [f"{name}={value}" for name, value in environment.items() if value is not None]
         after = after[: words[0].start] + (shlex.join(["env", *away, *given]) + " ") + after[words[0].start :]
-    if sum(bool(_fitting(after, start, new)) for start in _Scanner(after).line_starts()) != 1:
+    if sum(bool(_fitting(after, start, new)) for start in _line_starts(after)) != 1:
         raise NotUnderstoodError("the edited line does not read as it was meant")
     return after
 
@@ -197,7 +180,7 @@ def _command(text: str, command: Sequence[str]) -> tuple[Word, ...]:
         raise NotUnderstoodError("it is too long for a script that starts a server")
     if "<<" in text:
         raise NotUnderstoodError("it holds a text of its own (<<), in which a command may be no command")
-    found = [words for start in _Scanner(text).line_starts() if (words := _fitting(text, start, command))]
+    found = [words for start in _line_starts(text) if (words := _fitting(text, start, command))]
     if len(found) == 1:
         return found[0]
     every_line = [0, *(match.end() for match in re.finditer(r"\n", text))]

@@ -102,8 +102,15 @@ def _word(line: str, at: int, *, variables: bool) -> Word:
                 raise NotUnderstoodError(f"the escape {line[at : at + 2]!r}")
             meaning.add(_ESCAPES[letter])
             at = at + 2
-        elif sign == "%" or (sign == "$" and variables):
-            at = _expanded(line, at, meaning)
+        elif (sign == "%" or (sign == "$" and variables)) and line[at + 1 : at + 2] == sign:
+            meaning.add(sign)  # doubled, it stands for itself
+            at += 2
+        elif sign == "%":  # a specifier
+            meaning.add_unknown()
+            at += 2
+        elif sign == "$" and variables and (variable := _VARIABLE.match(line, at)):
+            meaning.add_unknown()
+            at = variable.end()
         else:
             meaning.add(sign)
             at += 1
@@ -111,23 +118,6 @@ def _word(line: str, at: int, *, variables: bool) -> Word:
         raise NotUnderstoodError("a quote that is not closed")
     word = meaning.word(start, at)
     return word._replace(splits=word.pattern is not None and _ALONE.fullmatch(line[start:at]) is not None)
-
-
-def _expanded(line: str, at: int, meaning: Meaning) -> int:
-    """A sign that is doubled stands for itself; a specifier or a variable for anything."""
-    sign = line[at]
-    if line[at : at + 2] == sign * 2:
-        meaning.add(sign)
-        return at + 2
-    if sign == "%":
-        meaning.add_unknown()
-        return at + 2
-    found = _VARIABLE.match(line, at)
-    if not found:
-        meaning.add(sign)
-        return at + 1
-    meaning.add_unknown()
-    return found.end()
 
 
 def drop_in(

@@ -136,10 +136,15 @@ _MOST = 20
 def earlier_in_history(case: Case, history: History | None = None) -> Fact[Earlier]:
     """For `run.earlier`: nothing is measured for it, both sides are benchmarks that are kept."""
     history = history or default_history()
+    like = Bench(
+        id="", unslow_version=__version__, taken_at="", seconds=0.0, protocol="standard",
+        runtime=case.runtime.name.value_or(""), model=case.model.name.value_or(""), machine=mark_of(case.machine),
+    )  # fmt: skip
     try:
-        now = _newest(case, history)
-        if now is None:
+        newest = history.latest(like)
+        if newest is None:
             return not_found("no benchmark of this model on this machine is kept", _HOW)
+        now = figured(newest)
         others = [
             bench for bench in history.same_setup(now, _MOST) if bench.runtime_version not in ("", now.runtime_version)
         ]
@@ -149,18 +154,3 @@ def earlier_in_history(case: Case, history: History | None = None) -> Fact[Earli
     except UserError as error:
         return failed(error.message, error.hint)
     return earlier_of(found.before, now, found.comparison, found.changes)
-
-
-def _newest(case: Case, history: History) -> Bench | None:
-    like = Bench(
-        id="",
-        unslow_version=__version__,
-        taken_at="",
-        seconds=0.0,
-        protocol="standard",
-        runtime=case.runtime.name.value_or(""),
-        model=case.model.name.value_or(""),
-        machine=mark_of(case.machine),
-    )
-    found = history.latest(like)
-    return figured(found) if found else None

@@ -1,7 +1,5 @@
 """The fixes of a report as the lines that a user copies."""
 
-from collections.abc import Iterator
-
 import msgspec
 
 from unslow.catalog.hardware_families import gpu_maker
@@ -32,27 +30,25 @@ def spelled(report: Report, snapshot: Snapshot) -> Report:
 def spelled_subject(subject: SubjectReport, case: Case) -> SubjectReport:
     """The same of one subject."""
     seen: set[tuple[str, ...]] = set()
-    findings = tuple(
-        msgspec.structs.replace(finding, fixes=tuple(_fixes(finding, case, seen))) for finding in subject.findings
-    )
+    findings = []
+    for finding in subject.findings:
+        fixes = []
+        for fix in finding.fixes:
+            try:
+                commands = commands_for([Change(Knob(fix.knob), _value(fix, finding, case), fix.why)], case)
+            except UserError:  # of a runtime that is not known
+                commands = Commands()
+            lines = (*commands.short, *commands.lines)  # from the shortest words to the whole command
+            # The word of the cause, unless it speaks of removing what is rather set to another value
+            removes = not lines or lines[0].startswith(("remove ", "start it without "))
+            why = fix.why if removes else fix.why.removeprefix("remove the setting: ")
+            again = len(lines) > 1 and lines in seen  # the same commands only where they come first
+            seen.add(lines)
+            why = f"{why} (as above)" if again else why
+            fixes.append(msgspec.structs.replace(fix, commands=() if again else lines, why=why))
+        findings.append(msgspec.structs.replace(finding, fixes=tuple(fixes)))
     # the first fix is told as a command
-    return summary(case, msgspec.structs.replace(subject, findings=findings))
-
-
-def _fixes(finding: Finding, case: Case, seen: set[tuple[str, ...]]) -> Iterator[Fix]:
-    """The fixes as commands; the same commands only where they come first."""
-    for fix in finding.fixes:
-        try:
-            commands = commands_for([Change(Knob(fix.knob), _value(fix, finding, case), fix.why)], case)
-        except UserError:  # of a runtime that is not known
-            commands = Commands()
-        lines = (*commands.short, *commands.lines)  # from the shortest words to the whole command
-        # The word of the cause, unless it speaks of removing what is rather set to another value
-        removes = not lines or lines[0].startswith(("remove ", "start it without "))
-        why = fix.why if removes else fix.why.removeprefix("remove the setting: ")
-        again = len(lines) > 1 and lines in seen
-        seen.add(lines)
-        yield msgspec.structs.replace(fix, commands=() if again else lines, why=f"{why} (as above)" if again else why)
+    return summary(case, msgspec.structs.replace(subject, findings=tuple(findings)))
 
 
 def _value(fix: Fix, finding: Finding, case: Case) -> Setting:

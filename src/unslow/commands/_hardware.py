@@ -222,7 +222,16 @@ def find_hardware(system: System, asked: HardwareRequest, *, unlike: bool = Fals
     names = parse_device_list(asked.devices)
     kinds = list(dict.fromkeys(name.casefold() for name in names))
     if len(kinds) > 1:
-        return _unlike(names, asked) if unlike and not _THIS_MACHINE & set(kinds) else _not_together(names)
+        if not unlike or _THIS_MACHINE & set(kinds):
+            return _not_together(names)
+        every = [named_hardware(name, 1, asked) for name in names]
+        unknown = next((one for one in every if isinstance(one, Unknown)), None)
+        known = [one for one in every if isinstance(one, Hardware) and one.rooms]
+        if unknown or len(known) < len(names):
+            return unknown or _not_together(names)
+        notes = dict.fromkeys(note for one in known for note in one.notes)
+        pairs = [(one.device, one.rooms[0]) for one in known]
+        return _together(pairs, known[0]._replace(notes=tuple(notes))) or _not_together(names)
     if asked.gpus and len(names) not in (1, asked.gpus):
         raise UserError(f"{len(names)} devices and --gpus {asked.gpus} contradict each other", "leave out --gpus")
     if kinds[0] in _THIS_MACHINE:
@@ -236,7 +245,14 @@ def named_hardware(name: str, count: int, asked: HardwareRequest) -> Hardware | 
     if device is None:
         if is_size_alone(name):
             return Unknown(f"{name} tells how much a device holds, not how fast it is", "name the device: RTX 4090")
-        raise _unnamed(name)
+        words = parse_device_name(name).words
+        if meant := devices_meant(words):
+            names = ", ".join(d.name for d in meant[:_NAMES_SHOWN])
+            raise UserError(f"{name!r} could be devices of different speeds", f"say which: {names}")
+        others = [d.name for d in all_devices() if d.kind != "gpu" and words & parse_device_name(d.name).words]
+        near = [d.name for d in near_devices(words)[:_NAMES_SHOWN]] or others[:_NAMES_SHOWN]
+        hint = f"did you mean {' or '.join(near)}?" if near else _HINT
+        raise UserError(f"the catalogue has no device {name!r}", hint)
     if device.kind == "asic":
         results = [f"{r.model} at {r.tokens_per_s:,.0f} tok/s ({r.said_by})" for r in device.results[:2]]
         published = f"; published are {' and '.join(results)}" if results else ""
@@ -283,17 +299,6 @@ def _rooms(name: str, device: Device, count: int, ram_bytes: int | None) -> tupl
     return (room,) * count, (room.note,) if room.note and "buffers" not in room.note else ()
 
 
-def _unnamed(name: str) -> UserError:
-    words = parse_device_name(name).words
-    if devices_meant(words):
-        names = ", ".join(d.name for d in devices_meant(words)[:_NAMES_SHOWN])
-        return UserError(f"{name!r} could be devices of different speeds", f"say which: {names}")
-    others = [d.name for d in all_devices() if d.kind != "gpu" and words & parse_device_name(d.name).words]
-    near = [d.name for d in near_devices(words)[:_NAMES_SHOWN]] or others[:_NAMES_SHOWN]
-    hint = f"did you mean {' or '.join(near)}?" if near else _HINT
-    return UserError(f"the catalogue has no device {name!r}", hint)
-
-
 def _check_backend(device: Device, asked: HardwareRequest) -> None:
     if asked.runtime == "vllm" and device.vendor == "Apple":
         raise UserError(f"vLLM does not run on the GPU of an {device.name}", "leave out --runtime: llama.cpp does")
@@ -305,17 +310,6 @@ def _check_backend(device: Device, asked: HardwareRequest) -> None:
         raise UserError(f"the {device.name} is no processor", hint)
     if device.kind == "cpu" and (asked.backend not in ("", "cpu") or (asked.gpus or 1) > 1 or asked.gpu_layers):
         raise UserError(f"{device.name} is no GPU", "leave out --backend, --gpus and --gpu-layers, or name a GPU")
-
-
-def _unlike(names: Sequence[str], asked: HardwareRequest) -> Hardware | Unknown:
-    every = [named_hardware(name, 1, asked) for name in names]
-    unknown = next((one for one in every if isinstance(one, Unknown)), None)
-    known = [one for one in every if isinstance(one, Hardware) and one.rooms]
-    if unknown or len(known) < len(names):
-        return unknown or _not_together(names)
-    notes = dict.fromkeys(note for one in known for note in one.notes)
-    pairs = [(one.device, one.rooms[0]) for one in known]
-    return _together(pairs, known[0]._replace(notes=tuple(notes))) or _not_together(names)
 
 
 def _not_together(names: Sequence[str]) -> Unknown:

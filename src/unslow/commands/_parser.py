@@ -45,31 +45,26 @@ def parser_of(name: str, description: str, request: type[Request]) -> CommandPar
     parser = CommandParser(f"unslow {name}", description.strip())
     places: dict[str, Any] = {"": parser}
     for field in fields_of(request):
-        place = places.setdefault(field.option.group, None) or parser.add_argument_group(field.option.group)
-        places[field.option.group] = place
-        if field.option.apart:
-            place = places.setdefault(f"apart {field.option.apart}", None) or place.add_mutually_exclusive_group()
-            places[f"apart {field.option.apart}"] = place
-        _add(place, field)
+        option = field.option
+        place = places[option.group] = places.get(option.group) or parser.add_argument_group(option.group)
+        if option.apart:
+            apart = f"apart {option.apart}"
+            place = places[apart] = places.get(apart) or place.add_mutually_exclusive_group()
+        if option.positional:
+            number = "*" if field.several else None if field.default is NEEDED else "?"
+            place.add_argument(field.name, nargs=number, metavar=option.metavar, help=_help(field))
+            continue
+        if option.short:
+            flag, value = option.short
+            same = f"same as {field.flag} {value}"
+            place.add_argument(flag, dest=field.name, action="store_const", const=value, help=same)
+        further = option.flags.split()
+        flags = [*(one for one in further if not one.startswith("--")), field.flag]
+        flags += [one for one in further if one.startswith("--")]
+        place.add_argument(*flags, dest=field.name, help=_help(field), **_action(field))
+        if option.off:
+            place.add_argument(*option.off.split(), dest=field.name, action="store_false", help=argparse.SUPPRESS)
     return parser
-
-
-def _add(place: Any, field: Field) -> None:
-    option = field.option
-    if option.positional:
-        number = "*" if field.several else None if field.default is NEEDED else "?"
-        place.add_argument(field.name, nargs=number, metavar=option.metavar, help=_help(field))
-        return
-    if option.short:
-        flag, value = option.short
-        same = f"same as {field.flag} {value}"
-        place.add_argument(flag, dest=field.name, action="store_const", const=value, help=same)
-    further = option.flags.split()
-    flags = [*(one for one in further if not one.startswith("--")), field.flag]
-    flags += [one for one in further if one.startswith("--")]
-    place.add_argument(*flags, dest=field.name, help=_help(field), **_action(field))
-    if option.off:
-        place.add_argument(*option.off.split(), dest=field.name, action="store_false", help=argparse.SUPPRESS)
 
 
 def _action(field: Field) -> Mapping[str, Any]:

@@ -260,20 +260,17 @@ def fields_of(request: type[Request]) -> tuple[Field, ...]:
     """The fields of a request that have an option, in their order."""
     hints = typing.get_type_hints(request, include_extras=True)
     defaults = {field.name: field.default for field in msgspec.structs.fields(request)}
-    fields = [
-        _field(name, hint, defaults[name]) for name, hint in hints.items() if typing.get_origin(hint) is Annotated
-    ]
+    fields = []
+    for name, hint in hints.items():
+        if typing.get_origin(hint) is Annotated:
+            kind, option = typing.get_args(hint)[:2]
+            if typing.get_origin(kind) in (Union, types.UnionType):
+                kind = next(one for one in typing.get_args(kind) if one is not types.NoneType)
+            several = typing.get_origin(kind) is tuple
+            if several:
+                kind = typing.get_args(kind)[0]
+            fields.append(Field(name, option, option.kind or _kind_of(kind), defaults[name], several))
     return tuple(sorted(fields, key=lambda field: field.attribute in _LAST))
-
-
-def _field(name: str, hint: Any, default: Any) -> Field:
-    kind, option = typing.get_args(hint)[:2]
-    if typing.get_origin(kind) in (Union, types.UnionType):
-        kind = next(one for one in typing.get_args(kind) if one is not types.NoneType)
-    several = typing.get_origin(kind) is tuple
-    if several:
-        kind = typing.get_args(kind)[0]
-    return Field(name, option, option.kind or _kind_of(kind), default, several)
 
 
 def _kind_of(kind: Any) -> Kind:

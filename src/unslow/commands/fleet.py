@@ -153,33 +153,26 @@ def run(request: FleetRequest) -> int:
 
 def _diagnose(request: FleetRequest) -> int:
     from unslow.commands._output import ProgressBar, color, width
-    from unslow.fleet.command import fleet_exit_status
+    from unslow.fleet.command import FleetSettings, fleet_exit_status, instance_report
     from unslow.fleet.show import render_fleet
 
+    shown = color() and not request.output
     if request.save and not request.instance:
         raise UserError("--save writes the snapshot of one instance", "name it with --instance KEY")
     if request.instance:
-        return _one(request, request.instance)
+        from unslow.commands._formats import check_format, render
+
+        check_format(request.format)
+        with ProgressBar(quiet=request.quiet) as progress:
+            one = instance_report(FleetSettings.of(request), request.instance, request.save or "", progress)
+        _write(render(one, request.format, width=width(), color=shown, everything=request.all), request)
+        return EXIT[one.subjects[0].verdict]
     render_fleet.check_format(request.format)
     with ProgressBar(quiet=request.quiet) as progress:
         report = _judged(request, progress)
-    shown = color() and not request.output
     text = render_fleet(report, request.format, width=width(), color=shown, everything=request.all, top=request.top)
     _write(text, request)
     return fleet_exit_status(report)
-
-
-def _one(request: FleetRequest, instance: str) -> int:
-    from unslow.commands._formats import check_format, render
-    from unslow.commands._output import ProgressBar, color, width
-    from unslow.fleet.command import FleetSettings, instance_report
-
-    check_format(request.format)
-    with ProgressBar(quiet=request.quiet) as progress:
-        report = instance_report(FleetSettings.of(request), instance, request.save or "", progress)
-    shown = color() and not request.output
-    _write(render(report, request.format, width=width(), color=shown, everything=request.all), request)
-    return EXIT[report.subjects[0].verdict]
 
 
 def _capacity(request: FleetRequest) -> int:

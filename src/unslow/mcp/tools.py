@@ -15,7 +15,7 @@ import msgspec
 import unslow
 from unslow.commands import choose, devices, fit, plan, predict
 from unslow.commands._output import Progress
-from unslow.commands._request import TARGET, Field, Option, Request, fields_of
+from unslow.commands._request import TARGET, Option, Request, fields_of
 from unslow.commands.apply import ApplyRequest, UndoRequest
 from unslow.commands.apply.changes import hosts_of, list_changes, undone, would_undo
 from unslow.commands.apply.prepare import check_allowed, performed, prepared, read_plan, restarted
@@ -36,20 +36,18 @@ _TYPES: dict[Any, Any] = {bool: "boolean", int: ["integer", "string"], (int, flo
 def schema_of(request: type[Request]) -> dict[str, Any]:
     """What a tool takes: each option with its sentence, and those that are seldom needed by their names alone."""
     fields = [field for field in fields_of(request) if field.option.only != "cli"]
-    told = {field.name: _property(field) for field in fields if not field.option.seldom}
+    told: dict[str, Any] = {}
+    for field in (one for one in fields if not one.option.seldom):
+        kind: dict[str, Any] = {"type": "string"} if field.kind.takes is str else {"type": _TYPES[field.kind.of]}
+        if field.kind.choices:
+            kind = {"enum": list(field.kind.choices)}
+        if field.several:
+            kind = {"type": "array", "items": kind}
+        told[field.name] = {**kind, "description": field.option.text}
     if seldom := [field.name for field in fields if field.option.seldom]:
         told[MORE] = {"type": "object", "description": f"seldom needed: {', '.join(seldom)}"}
     needed = [field.name for field in fields if field.is_needed]
     return {"type": "object", "properties": told, "required": needed, "additionalProperties": False}
-
-
-def _property(field: Field) -> dict[str, Any]:
-    kind: dict[str, Any] = {"type": "string"} if field.kind.takes is str else {"type": _TYPES[field.kind.of]}
-    if field.kind.choices:
-        kind = {"enum": list(field.kind.choices)}
-    if field.several:
-        kind = {"type": "array", "items": kind}
-    return {**kind, "description": field.option.text}
 
 
 class Answer(NamedTuple):

@@ -9,19 +9,7 @@ from rich.console import RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from unslow.facts.bench import (
-    CLIENT_DECODE,
-    DECODE,
-    FIRST,
-    GAPS,
-    LOAD,
-    PREFILL,
-    TOGETHER,
-    Bench,
-    Spread,
-    Sweep,
-    SweepPoint,
-)
+from unslow.facts.bench import CLIENT_DECODE, DECODE, FIRST, GAPS, LOAD, PREFILL, TOGETHER, Bench, Spread, Sweep
 from unslow.facts.run import PhaseTelemetry, Stat, Telemetry
 from unslow.facts.stored_json import dump_stored
 from unslow.facts.values import GB
@@ -109,25 +97,23 @@ def sweep_parts(sweep: Sweep) -> Iterator[RenderableType]:
     expected = [name for name in names if any(name in point.expected for point in points)]
     failed = any(point.failures for point in points)
     columns = [column for name in names for column in (_COLUMNS[name], *(["EXPECTED"] if name in expected else []))]
-    rows = [_point_row(point, names, expected, failed=failed) for point in points]
+    rows = []
+    for point in points:
+        cells = []
+        for name in names:
+            spread = point.figures.get(name)
+            mark = "" if spread is None or spread.agree else " ~"
+            cells.append("-" if spread is None else amount(name, spread.median) + mark)
+            if name in expected:
+                cells.append(amount(name, point.expected[name]) if name in point.expected else "")
+        label = point.label.removeprefix("depth ").removeprefix("minute ") or f"{point.at:g}"
+        rows.append((f"  {label}", *cells, *([str(point.failures or "")] if failed else [])))
     yield noted_table((f"  {title}", *columns, *(["FAILED"] if failed else [])), rows, [p.note for p in points])
     if any(not spread.agree for point in sweep.points for spread in point.figures.values()):
         yield dim("~ the repeats disagree")
     if sweep.stopped_early:
         yield dim(f"not all values were tried: {sweep.stopped_early}")
     yield ""
-
-
-def _point_row(point: SweepPoint, names: Sequence[str], expected: Sequence[str], *, failed: bool) -> tuple[str, ...]:
-    cells = []
-    for name in names:
-        spread = point.figures.get(name)
-        mark = "" if spread is None or spread.agree else " ~"
-        cells.append("-" if spread is None else amount(name, spread.median) + mark)
-        if name in expected:
-            cells.append(amount(name, point.expected[name]) if name in point.expected else "")
-    label = point.label.removeprefix("depth ").removeprefix("minute ") or f"{point.at:g}"
-    return f"  {label}", *cells, *([str(point.failures or "")] if failed else [])
 
 
 _PHASES = ("queue", "load", "prefill", "decode")
@@ -289,7 +275,12 @@ def _parts(bench: Bench) -> Iterator[RenderableType]:
     if bench.telemetry:
         yield from telemetry_parts(bench.telemetry, bench.machine.gpus)
     if bench.failures:
-        yield from _failures(bench)
+        kinds = Counter(failure.kind for failure in bench.failures)
+        said = ", ".join(f"{count} {_FAILED.get(kind, kind)}" for kind, count in kinds.most_common())
+        asked = len(bench.passes) + len(bench.failures)
+        yield indented(f"✗ {len(bench.failures)} of {asked} requests failed: {said}", "red")
+        for why, count in Counter(failure.why for failure in bench.failures).most_common(3):
+            yield dim(f"  {count} × {why}" if count > 1 else f"  {why}")
     yield from map(warning, bench.notes)
     for one in bench.requirements:
         mark, style = {True: ("✓", "green"), False: ("✗", "bold red"), None: ("?", "yellow")}[one.holds]
@@ -316,15 +307,6 @@ def interval(name: str, spread: Spread) -> str:
         return "-"
     show = span if is_time(name) else rate
     return f"{show(spread.low)} to {show(spread.high)}"
-
-
-def _failures(bench: Bench) -> Iterator[RenderableType]:
-    kinds = Counter(failure.kind for failure in bench.failures)
-    asked = len(bench.passes) + len(bench.failures)
-    words = ", ".join(f"{count} {_FAILED.get(kind, kind)}" for kind, count in kinds.most_common())
-    yield indented(f"✗ {len(bench.failures)} of {asked} requests failed: {words}", "red")
-    for why, count in Counter(failure.why for failure in bench.failures).most_common(3):
-        yield dim(f"  {count} × {why}" if count > 1 else f"  {why}")
 
 
 render_bench = ReportKind[BenchResult](None, _all_parts, json=_json, called="a benchmark", clean=False)

@@ -3,10 +3,9 @@
 from collections.abc import Iterator, Sequence
 
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
-from unslow.facts.calibration import Calibration, KeptReport, Rates
+from unslow.facts.calibration import Calibration, KeptReport
 from unslow.facts.stored_json import dump_stored
 from unslow.facts.values import GB
 from unslow.show.clean import as_json, cleaned, safe, safe_json
@@ -32,7 +31,17 @@ def _parts(calibration: Calibration, _width: int) -> Iterator[RenderableType]:
     yield dim(" · ".join([*words, f"{calibration.seconds:.0f} s"]))
     yield ""
     if calibration.rates:
-        yield _costs(calibration.rates)
+        rates = calibration.rates
+        table = plain_table("  WEIGHTS IN", "DECODE", "PROMPT")
+        for one in sorted(rates.types, key=lambda t: -t.decode_bytes_per_s):
+            prompt = f"{one.prefill_bytes_per_s / GB:,.0f} GB·tok/s" if one.prefill_bytes_per_s else "-"
+            table.add_row(f"  {one.type}", f"{one.decode_bytes_per_s / GB:.1f} GB/s", prompt)
+        table.add_row("  each step of the server", span(rates.step_s), "")
+        table.add_row("  each operation", span(rates.operation_s), "")
+        table.add_row("  a thousand rows of a matrix", span(1e3 * rates.row_s), "")
+        table.add_row("  a thousand words of vocabulary", span(1e3 * rates.vocabulary_entry_s), "")
+        table.add_row("  attention, a million elements", span(1e6 * rates.attention_element_s), "")
+        yield table
         yield ""
         table = plain_table("  MADE-UP MODEL", "READS", "TOKENS/S", "PROMPT TOKENS/S", "SAMPLES")
         for point in calibration.points:
@@ -41,7 +50,7 @@ def _parts(calibration: Calibration, _width: int) -> Iterator[RenderableType]:
             table.add_row(f"  {point.name}", reads, rate(1 / max(point.decode_s, 1e-9)), prompt, str(point.samples))
         yield table
         yield ""
-        yield dim(f"These costs explain the measured times within {calibration.rates.error:.1%} (median).")
+        yield dim(f"These costs explain the measured times within {rates.error:.1%} (median).")
     if calibration.scale:
         scale = calibration.scale
         measured, expected = 1 / max(scale.measured_decode_s, 1e-9), 1 / max(scale.expected_decode_s, 1e-9)
@@ -50,19 +59,6 @@ def _parts(calibration: Calibration, _width: int) -> Iterator[RenderableType]:
         yield dim("One model gives one factor for all; made-up models of the embedded engine tell the parts apart.")
     if calibration.disturbed:
         yield Text(f"  Take it with care: {calibration.disturbed}. Measure again when the machine is idle.", "yellow")
-
-
-def _costs(rates: Rates) -> Table:
-    table = plain_table("  WEIGHTS IN", "DECODE", "PROMPT")
-    for one in sorted(rates.types, key=lambda t: -t.decode_bytes_per_s):
-        prompt = f"{one.prefill_bytes_per_s / GB:,.0f} GB·tok/s" if one.prefill_bytes_per_s else "-"
-        table.add_row(f"  {one.type}", f"{one.decode_bytes_per_s / GB:.1f} GB/s", prompt)
-    table.add_row("  each step of the server", span(rates.step_s), "")
-    table.add_row("  each operation", span(rates.operation_s), "")
-    table.add_row("  a thousand rows of a matrix", span(1e3 * rates.row_s), "")
-    table.add_row("  a thousand words of vocabulary", span(1e3 * rates.vocabulary_entry_s), "")
-    table.add_row("  attention, a million elements", span(1e6 * rates.attention_element_s), "")
-    return table
 
 
 def _kept_parts(report: KeptReport, _width: int) -> Iterator[RenderableType]:

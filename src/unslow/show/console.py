@@ -130,7 +130,12 @@ def table_of(columns: Sequence[Column], rows: Iterable[Sequence[str]], width: in
     """A plain table: columns that can be spared go where there is no room, then the names are cut, never a number."""
     cells = [tuple(row) for row in rows]
     widths = [max([len(column.name), *(len(row[n]) for row in cells)]) for n, column in enumerate(columns)]
-    kept = _kept(columns, widths, width, name)
+    kept = list(range(len(columns)))  # those for which there is room, the names at a readable length
+    for n in sorted(kept, key=lambda n: -columns[n].spare):
+        enough = min(widths[name], _READABLE) + sum(widths[k] + _GAP for k in kept if k != name)
+        if enough <= width or not columns[n].spare:
+            break
+        kept.remove(n)
     others = sum(widths[n] + _GAP for n in kept if n != name)
     table = bare_table((0, _GAP, 0, 0), pad_edge=False)
     for n in kept:
@@ -140,17 +145,6 @@ def table_of(columns: Sequence[Column], rows: Iterable[Sequence[str]], width: in
     for row in cells:
         table.add_row(*(row[n] for n in kept))
     return table
-
-
-def _kept(columns: Sequence[Column], widths: Sequence[int], width: int, name: int) -> list[int]:
-    """The columns for which there is room, the names at a readable length."""
-    kept = list(range(len(columns)))
-    for n in sorted(kept, key=lambda n: -columns[n].spare):
-        enough = min(widths[name], _READABLE) + sum(widths[k] + _GAP for k in kept if k != name)
-        if enough <= width or not columns[n].spare:
-            return kept
-        kept.remove(n)
-    return kept
 
 
 _TICKS = re.compile("`+")
@@ -176,7 +170,12 @@ def commands(texts: Sequence[str], indent: str = "") -> Iterator[str]:
                 yield ""
                 yield f"{indent}{place.value[0].upper()}{place.value[1:]}:"
             parts = [line.text.split("\n") if place in _WHOLE else [_one_line(line.text)] for line in lines]
-            yield from _fence(list(chain.from_iterable(parts)), _LANGUAGES.get(place, "text"), indent)
+            block = list(chain.from_iterable(parts))
+            # a fence that none of its lines can close
+            fence = "`" * max(3, 1 + max(len(ticks) for line in block for ticks in _TICKS.findall(line) or [""]))
+            yield f"{indent}{fence}{_LANGUAGES.get(place, 'text')}"
+            yield from (f"{indent}{line}".rstrip() for line in block)
+            yield f"{indent}{fence}"
 
 
 def command_text(text: str, indent: int = 2) -> Text:
@@ -193,14 +192,6 @@ def _flag(line: Line) -> str:
     ticks = "`" * (1 + max((len(found) for found in _TICKS.findall(flag)), default=0))
     room = " " if "`" in flag else ""
     return f"{words}{ticks}{room}{flag}{room}{ticks}"
-
-
-def _fence(lines: Sequence[str], language: str, indent: str) -> Iterator[str]:
-    """A block that none of its lines can close."""
-    fence = "`" * max(3, 1 + max(len(ticks) for line in lines for ticks in _TICKS.findall(line) or [""]))
-    yield f"{indent}{fence}{language}"
-    yield from (f"{indent}{line}".rstrip() for line in lines)
-    yield f"{indent}{fence}"
 
 
 def _one_line(text: str) -> str:

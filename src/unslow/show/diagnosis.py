@@ -54,13 +54,18 @@ def _chain(number: int, chain: Chain, subject: SubjectReport, *, everything: boo
     price = price_of(number, root, subject)
     rows: list[_Row] = [("costs", Text(price, style="green"))] if price else []
     rows += [("because", Text(root.because)), *_fixes(root.fixes), *_evidence(root)]
-    rows += [row for link in chain.after for row in _link(link, best, everything=everything)]
     grid = mark_grid()
     grid.add_row(Text(f"  {number}.", style="bold"), head)
     arrows = []
-    for depth, link in enumerate(chain.after):  # each a step further in
+    for depth, link in enumerate(chain.after):  # consequences: each a step further in
         words = Text(f"→ {link.title}").append(f"  ({link.cause})", style="dim")
         arrows.append(Padding(words, (0, 0, 0, 5 + 2 * depth)))
+        rows.append(("then", Text(link.because, style="" if everything else "dim")))
+        if everything:
+            rows += [*_evidence(link), *_fixes(link.fixes)]
+        else:  # its own fixes are other ways out, where they give half of the best or more
+            others = [fix for fix in link.fixes[:1] if fix.predicted.get(DECODE, best) >= best / 2]
+            rows += [("or", Text(_told(fix))) for fix in others]
     return Group(grid, *arrows, *_in_columns(rows))
 
 
@@ -75,16 +80,6 @@ def _in_columns(rows: list[_Row]) -> Iterator[RenderableType]:
             for name, words in (row for row in some if not isinstance(row, str)):
                 grid.add_row(f"     {name}", words)
             yield grid
-
-
-def _link(link: Finding, best: float, *, everything: bool) -> Iterator[_Row]:
-    """A consequence: why it is there; its own fixes are other ways out, where they give half of the best or more."""
-    yield "then", Text(link.because, style="" if everything else "dim")
-    if everything:
-        yield from (*_evidence(link), *_fixes(link.fixes))
-    else:
-        for fix in (f for f in link.fixes[:1] if f.predicted.get(DECODE, best) >= best / 2):
-            yield "or", Text(_told(fix))
 
 
 def _fixes(fixes: tuple[Fix, ...]) -> Iterator[_Row]:
@@ -142,11 +137,23 @@ def _subject(subject: SubjectReport, *, everything: bool, width: int) -> Rendera
     for phase, budget in told_phases(subject.budget):
         parts += ["", _block(phase, budget if everything else folded(budget), bar=min(60, width - 4))]
     if subject.contradictions:
-        parts += ["", *_contradictions(subject)]
+        grid = pair_grid()
+        for conflict in subject.contradictions:
+            grid.add_row(f"  {conflict.about}", "; ".join(conflict.says))
+            if conflict.meaning:
+                grid.add_row("", Text(conflict.meaning, style="italic"))
+        parts += ["", Text("Contradictions", style="bold"), grid]
     if subject.ask_next:
-        parts += ["", *_questions(subject)]
+        parts += ["", Text("To settle it, run", style="bold")]
+        for question in subject.ask_next:  # commands to copy: each on a line of its own, not wrapped
+            parts += [command_text(question.command), indented(question.why, "dim", 6)]
     if subject.known:
-        parts += ["", *_known(subject)]
+        grid = pair_grid()
+        for fact in subject.known:
+            told = ", in words" if fact.origin == "told" else ""
+            text = Text(worded_value(fact.fact, fact.value)).append(f"  [{fact.source}{told}]", style="dim")
+            grid.add_row(f"  {label(fact.fact)}", text)
+        parts += ["", Text("Understood from the text", style="bold"), grid]
     # Every question of the guides; of a text only those that it answers
     all_asked = everything or not (_is_of_a_text(subject) or subject.verdict == "failed")
     if asked := [item for item in subject.checklist if all_asked or item.state != "unknown"]:
@@ -196,32 +203,6 @@ def _interval(value: Range) -> str:
     return f"{rate(value.mid)} tok/s expected, {rate(value.low)} to {rate(value.high)} likely"
 
 
-def _contradictions(subject: SubjectReport) -> list[RenderableType]:
-    grid = pair_grid()
-    for item in subject.contradictions:
-        grid.add_row(f"  {item.about}", "; ".join(item.says))
-        if item.meaning:
-            grid.add_row("", Text(item.meaning, style="italic"))
-    return [Text("Contradictions", style="bold"), grid]
-
-
-def _questions(subject: SubjectReport) -> list[RenderableType]:
-    """Commands to copy: each on a line of its own, not wrapped."""
-    parts: list[RenderableType] = [Text("To settle it, run", style="bold")]
-    for question in subject.ask_next:
-        parts += [command_text(question.command), indented(question.why, "dim", 6)]
-    return parts
-
-
-def _known(subject: SubjectReport) -> list[RenderableType]:
-    grid = pair_grid()
-    for item in subject.known:
-        told = ", in words" if item.origin == "told" else ""
-        text = Text(worded_value(item.fact, item.value)).append(f"  [{item.source}{told}]", style="dim")
-        grid.add_row(f"  {label(item.fact)}", text)
-    return [Text("Understood from the text", style="bold"), grid]
-
-
 def _is_of_a_text(subject: SubjectReport) -> bool:
     """Whether a text was read: whoever wrote it is asked for commands, and spared the long lists."""
     return bool(subject.known or subject.ask_next)
@@ -258,25 +239,19 @@ def _counted(subject: SubjectReport) -> list[RenderableType]:
     if not counts:
         return []
     told = Text(f"Of the other causes {' and '.join(counts)}: --all lists why", style="dim")
-    return ["", told, *_ways(subject, others)]
-
-
-def _ways(subject: SubjectReport, items: list[Untold]) -> list[RenderableType]:
-    """What a person can do to have most of these judged; a text is asked for commands, and a proven cause is enough."""
+    # a text is asked for commands, and a proven cause is enough
     settled: dict[str, list[str]] = {}
-    if not items or subject.findings or subject.verdict == "normal" or _is_of_a_text(subject):
-        return []
-    for item in items:
+    is_open = not (subject.findings or subject.verdict == "normal" or _is_of_a_text(subject))
+    for item in others if is_open else ():
         if item.how_to_get and is_for(item.how_to_get, subject.runtime):
             settled.setdefault(item.how_to_get, []).append(item.cause)
-    ways = sorted(settled.items(), key=lambda way: -len(way[1]))[:3]
-    if not ways:
-        return []
+    if not settled:
+        return ["", told]
     grid = mark_grid()
-    for how, causes in ways:
+    for how, causes in sorted(settled.items(), key=lambda way: -len(way[1]))[:3]:
         names = ", ".join(causes[:2]) + (" …" if len(causes) > 2 else "")  # noqa: PLR2004 (two say enough)
         grid.add_row("  –", Text(how).append(f"  for {names}", style="dim"))
-    return [Text("  to judge more of them:", style="dim"), grid]
+    return ["", told, Text("  to judge more of them:", style="dim"), grid]
 
 
 def _lacks(items: list[Untold]) -> RenderableType:

@@ -64,7 +64,12 @@ def _answer(report: FitReport, width: int) -> RenderableType:
     title = head(word, f"{report.model.name} {report.model.quant} · {devices}", style)
     parts: list[RenderableType] = [title, dim(_subject(report)), "", _needs(lines, width)]
     if bars:
-        parts += ["", *_bars(bars, width), _legend(report)]
+        drawn = [_sizes(memory) for memory in (*report.devices, report.host) if memory.capacity_bytes]
+        legend = Text("  ")
+        for n, (name, part_style, sign) in enumerate(_PARTS):
+            if any(sizes[n] for sizes in drawn):
+                legend.append(sign, style=part_style).append(f" {name}  ", style="dim")
+        parts += ["", *_bars(bars, width), legend]
     parts += ["", _room(report)]
     if report.command and not report.ways:
         parts += [Text("  run it", style="dim"), *_lines_to_copy(report, 4)]
@@ -105,7 +110,14 @@ def _lines(report: FitReport) -> list[tuple[str, MemoryShown]]:
 
 def _needs(lines: list[tuple[str, MemoryShown]], width: int) -> RenderableType:
     if width < _TABLE_FROM:
-        return Group(*(Padding(_in_words(*line), (0, 0, 0, 2)) for line in lines))
+        said = []
+        for label, m in lines:
+            parts = (("weights", m.weights_bytes), ("KV cache", m.kv_bytes), ("compute", m.compute_bytes))
+            text = Text(f"{label}: needs {size(m.total_bytes)}", style="bold")
+            text.append(f" ({', '.join(f'{name} {size(s)}' for name, s in parts if s)})", "not bold")
+            text.append(f", usable {'?' if m.usable_bytes is None else size(m.usable_bytes)} ", "not bold")
+            said.append(Padding(text.append_text(_mark(m)), (0, 0, 0, 2)))
+        return Group(*said)
     table = bare_table()
     table.add_column("  ", overflow="ellipsis", no_wrap=True)
     for name in ("weights", "KV cache", "compute", "needs", "usable"):
@@ -116,14 +128,6 @@ def _needs(lines: list[tuple[str, MemoryShown]], width: int) -> RenderableType:
         there = "?" if m.usable_bytes is None else size(m.usable_bytes)
         table.add_row(f"  {label}", *(size(s) if s else "-" for s in sizes), there, _mark(m))
     return table
-
-
-def _in_words(label: str, m: MemoryShown) -> Text:
-    parts = (("weights", m.weights_bytes), ("KV cache", m.kv_bytes), ("compute", m.compute_bytes))
-    text = Text(f"{label}: needs {size(m.total_bytes)}", style="bold")
-    text.append(f" ({', '.join(f'{name} {size(s)}' for name, s in parts if s)})", "not bold")
-    text.append(f", usable {'?' if m.usable_bytes is None else size(m.usable_bytes)} ", "not bold")
-    return text.append_text(_mark(m))
 
 
 def _mark(memory: MemoryShown) -> Text:
@@ -173,15 +177,6 @@ def _bar(memory: MemoryShown, width: int) -> Text:
         return line
     inside = round(width * (memory.capacity_bytes or 0) / whole)
     return Text.assemble(line[:inside], Text("|", style="bold red"), line[inside:])
-
-
-def _legend(report: FitReport) -> Text:
-    sizes = [_sizes(m) for m in (*report.devices, report.host) if m.capacity_bytes]
-    line = Text("  ")
-    for n, (name, style, sign) in enumerate(_PARTS):
-        if any(s[n] for s in sizes):
-            line.append(sign, style=style).append(f" {name}  ", style="dim")
-    return line
 
 
 def _room(report: FitReport) -> Table:

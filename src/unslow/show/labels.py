@@ -8,7 +8,7 @@ from unslow.show.units import count, fact_value, rate, span
 from unslow.think.case.prediction import DECODE, PREFILL
 from unslow.think.judge.budget import UNEXPLAINED
 from unslow.think.judge.phases import FIRST_TOKEN
-from unslow.think.report import BudgetPart, Cost, Finding, SubjectReport
+from unslow.think.report import BudgetPart, Finding, SubjectReport
 
 _LABELS = {
     "runtime.name": "runtime",
@@ -118,7 +118,10 @@ def worded_value(fact: str, value: str | float) -> str:
         yes, no = ("on", "off") if fact.endswith("flash_attention") else ("yes", "no")
         return yes if value else no
     if isinstance(value, str):
-        return _plain(value)
+        if _VARIABLES.fullmatch(value):  # lists and tables of names as their items
+            return "; ".join(f"{name}={said}" for name, said in _VARIABLE.findall(value)) or value
+        listed = _LIST.fullmatch(value)
+        return _BETWEEN.sub("; ", listed[2]) if listed else value
     if fact.endswith(_SHARES) and 0 <= value <= 1:
         return f"{value:.0%}"
     if fact.endswith("parameters"):
@@ -126,14 +129,6 @@ def worded_value(fact: str, value: str | float) -> str:
     if fact.endswith("_hz"):
         return f"{value / 1e6:,.0f} MHz"
     return fact_value(fact, value)
-
-
-def _plain(value: str) -> str:
-    """Lists and tables of names as their items."""
-    if _VARIABLES.fullmatch(value):
-        return "; ".join(f"{name}={said}" for name, said in _VARIABLE.findall(value)) or value
-    listed = _LIST.fullmatch(value)
-    return _BETWEEN.sub("; ", listed[2]) if listed else value
 
 
 def subject_title(subject: SubjectReport) -> str:
@@ -169,7 +164,10 @@ def price_of(number: int, root: Finding, subject: SubjectReport) -> str:
     gain = f"{root.speedup:.1f}× faster without it" if root.speedup and root.speedup > 1 + _LITTLE else ""
     if root.cost is None:
         return gain
-    whole = _whole(root.cost, subject)
+    whole = 0.0  # the measured time that it is a part of
+    if root.cost.depth_tokens is None:
+        per, phase = root.cost.per, _PHASE.get(root.cost.per)
+        whole = sum(b.seconds for b in subject.budget if b.per == per and phase in (None, b.phase))
     if root.cost.seconds <= _LITTLE * whole:
         before = "the first is" if number == 2 else "those before are"  # noqa: PLR2004 (the second)
         beside = f"nothing more once {before} cured" if number > 1 else ""
@@ -178,14 +176,6 @@ def price_of(number: int, root: Finding, subject: SubjectReport) -> str:
     where = f" that comes {root.cost.depth_tokens:,} tokens deep in the context" if root.cost.depth_tokens else ""
     lost = f"{span(root.cost.seconds)}{of} for every {_OF[root.cost.per]}{where}"
     return f"{lost}: {gain}" if gain else lost
-
-
-def _whole(cost: Cost, subject: SubjectReport) -> float:
-    """The measured time that a cost is a part of; 0 where it was not measured."""
-    if cost.depth_tokens is not None:
-        return 0.0
-    phase = _PHASE.get(cost.per)
-    return sum(b.seconds for b in subject.budget if b.per == cost.per and phase in (None, b.phase))
 
 
 _TITLES = {

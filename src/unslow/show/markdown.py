@@ -52,7 +52,16 @@ def subject_markdown(subject: SubjectReport, *, everything: bool) -> str:
             meaning = f" {escaped(one.meaning)}" if one.meaning else ""
             lines.append(f"- {one.about}: {escaped('; '.join(one.says))}.{meaning}")
         lines.append("")
-    lines += _questions(subject)
+    if subject.ask_next:
+        several = len(subject.ask_next) > 1
+        lines += [
+            "Please run the following and add the output:" if several else "Please run this and add the output:",
+            "",
+        ]
+        for question in subject.ask_next:
+            why = f"It {question.why}" if _VERB.match(question.why) else question.why[:1].upper() + question.why[1:]
+            lines += [f"- {prose(why)}:", *commands([question.command], indent="  ")]
+        lines.append("")
     if subject.known:
         lines += _folded("What was understood", [f"- {_cited(item)}" for item in subject.known])
     if everything and subject.ruled_out:
@@ -97,19 +106,6 @@ def _cited(evidence: Evidence) -> str:
     value = escaped(worded_value(evidence.fact, evidence.value))
     told = ", in words" if evidence.origin == "told" and not evidence.fact.startswith("account.") else ""
     return f"{label(evidence.fact)}: {value}{escaped(against)} ({escaped(evidence.source)}{told})"
-
-
-def _questions(subject: SubjectReport) -> Iterator[str]:
-    if not subject.ask_next:
-        return
-    several = len(subject.ask_next) > 1
-    yield "Please run the following and add the output:" if several else "Please run this and add the output:"
-    yield ""
-    for question in subject.ask_next:
-        why = f"It {question.why}" if _VERB.match(question.why) else question.why[:1].upper() + question.why[1:]
-        yield f"- {prose(why)}:"
-        yield from commands([question.command], indent="  ")
-    yield ""
 
 
 def _folded(title: str, lines: list[str]) -> list[str]:

@@ -32,7 +32,18 @@ def _parts(inventory: Inventory, width: int, *, everything: bool = False) -> Ite
     if shown:
         yield _table(shown, width)
         yield ""
-    yield _totals(inventory, len(inventory.models) - len(shown)) if inventory.models else "No models were found."
+    if inventory.models:
+        runnable = sum(m.kind in RUNNABLE for m in inventory.models)
+        broken = sum(bool(m.broken) for m in inventory.models)
+        others, aside = len(inventory.models) - runnable, len(inventory.models) - len(shown)
+        totals = [f"{runnable} model{'s' * (runnable != 1)}"]
+        totals += [f"{others} other file{'s' * (others != 1)}"] if others else []
+        totals.append(f"{_size(inventory.total_bytes)} on disk")
+        totals += [f"{broken} broken"] if broken else []
+        totals += [f"{aside} not shown (--all)"] if aside else []
+        yield ", ".join(totals)
+    else:
+        yield "No models were found."
     yield from (_line(f"✗ {m.name}: {_readable(m.broken)}", "red") for m in shown if m.broken)
     yield from (_line(_readable(notice), "dim") for notice in inventory.notices)
     if everything:
@@ -77,18 +88,6 @@ def _table(models: Sequence[StoredModel], width: int) -> Table:
 def _size(number: int) -> str:
     """As everywhere, with kibibytes for an adapter of a few."""
     return size(number) if number >= MIB or not number else f"{-(-number // KIB):,} KiB"
-
-
-def _totals(inventory: Inventory, aside: int) -> str:
-    runnable = sum(1 for m in inventory.models if m.kind in RUNNABLE)
-    others = len(inventory.models) - runnable
-    parts = [f"{runnable} model{'s' * (runnable != 1)}"]
-    parts += [f"{others} other file{'s' * (others != 1)}"] if others else []
-    parts.append(f"{_size(inventory.total_bytes)} on disk")
-    broken = sum(1 for m in inventory.models if m.broken)
-    parts += [f"{broken} broken"] if broken else []
-    parts += [f"{aside} not shown (--all)"] if aside else []
-    return ", ".join(parts)
 
 
 def _readable(text: str) -> str:

@@ -36,7 +36,14 @@ def _answer(report: PlanReport, _width: int) -> RenderableType:
     elif best:
         parts += ["", *_recommended(report, best)]
     if report.options:
-        parts += ["", Text("Pareto front of speed, context and quality", style="bold"), _table(report)]
+        table = bare_table()
+        table.add_column("", no_wrap=True)
+        table.add_column("", overflow="fold", ratio=1)
+        for name in _columns(report):
+            table.add_column(name, justify="right", no_wrap=True)
+        for n, option in _numbered(report):
+            table.add_row(f" {_mark(report, n)}", option.name, *_figures(option))
+        parts += ["", Text("Pareto front of speed, context and quality", style="bold"), table]
     if report.rejected:
         parts += ["", Text("Why not", style="bold")]
         parts += [Padding(Text(r.what).append(f": {r.because}", "dim"), (0, 0, 0, 2)) for r in report.rejected]
@@ -135,17 +142,6 @@ def _value(value: object) -> str:
     if isinstance(value, bool):
         return "on" if value else "off"
     return f"{value:,}" if isinstance(value, int) else str(value)
-
-
-def _table(report: PlanReport) -> RenderableType:
-    table = bare_table()
-    table.add_column("", no_wrap=True)
-    table.add_column("", overflow="fold", ratio=1)
-    for name in _columns(report):
-        table.add_column(name, justify="right", no_wrap=True)
-    for n, option in _numbered(report):
-        table.add_row(f" {_mark(report, n)}", option.name, *_figures(option))
-    return table
 
 
 def _mark(report: PlanReport, number: int | None) -> str:

@@ -33,29 +33,24 @@ def _parts(report: TuneReport, _width: int) -> Iterator[RenderableType]:
     if report.rounds:
         yield Padding(_table(report), (0, 0, 0, 2))
         yield ""
-    yield from _winner(report)
+    if report.winner is not None:
+        best = report.trials[report.winner]
+        yield indented(best.name)
+        over_plan = report.over_plan if report.plan else None  # a plan that is the default is told once
+        for name, over in (("llama.cpp's own choice", report.over_default), ("the plan", over_plan)):
+            if over:
+                yield indented(f"×{over.mid:.3f} the speed of {name} (95 % sure: {interval(over)})")
+        if best.predicted and best.request_s:
+            said = best.predicted.request_s
+            likely = f"{span(said.low)} to {span(said.high)} likely"
+            yield dim(f"a request takes {span(best.request_s.mid)}; predicted were {span(said.mid)}, {likely}")
+        yield ""
+        yield command_text(report.command)
+        yield ""
     for trial in report.trials:
         if trial.dropped:
             yield dim(f"{trial.name}: {trial.dropped}")
     yield from map(warning, report.notes)
-
-
-def _winner(report: TuneReport) -> Iterator[RenderableType]:
-    if report.winner is None:
-        return
-    best = report.trials[report.winner]
-    yield indented(best.name)
-    over_plan = report.over_plan if report.plan else None  # a plan that is the default is told once
-    for name, over in (("llama.cpp's own choice", report.over_default), ("the plan", over_plan)):
-        if over:
-            yield indented(f"×{over.mid:.3f} the speed of {name} (95 % sure: {interval(over)})")
-    if best.predicted and best.request_s:
-        said = best.predicted.request_s
-        likely = f"{span(said.low)} to {span(said.high)} likely"
-        yield dim(f"a request takes {span(best.request_s.mid)}; predicted were {span(said.mid)}, {likely}")
-    yield ""
-    yield command_text(report.command)
-    yield ""
 
 
 def _table(report: TuneReport) -> Table:

@@ -52,19 +52,15 @@ def shown_diff(before: bytes | None, after: bytes | None, path: str, keys: Seque
     old, new = (_lines(data) for data in (before, after))
     names = ("/dev/null" if before is None else path, "/dev/null" if after is None else path)
     text = "".join(difflib.unified_diff(old, new, *names))
-    found = [key for lines in (old, new) for key in _written_keys("".join(lines))]
+    found: list[str] = []  # the keys after flags of the whole texts: of a diff, the flag itself may be left out
+    for match in (match for lines in (old, new) for match in _FLAGGED.finditer("".join(lines))):
+        word = match[2].strip("\"'\\")
+        if not word.startswith("$"):
+            found += (word, *word.split(","))
     text = _QUOTED.sub(rf"\g<2>{SHOWN_KEY}", text)
     for secret in (_ASSIGNED, _FLAGGED):
         text = secret.sub(rf"\g<1>{SHOWN_KEY}", text)
     return without_keys(text, *keys, *found).rstrip("\n")
-
-
-def _written_keys(text: str) -> Iterator[str]:
-    """The keys after flags of a whole text: of a diff, the flag itself may be left out."""
-    for match in _FLAGGED.finditer(text):
-        word = match[2].strip("\"'\\")
-        if not word.startswith("$"):
-            yield from (word, *word.split(","))
 
 
 def _lines(data: bytes | None) -> list[str]:

@@ -97,8 +97,12 @@ def running_server(system: System, plan: PlanReport, target: str | None, api_key
         subjects = tuple(s for s in subjects if s.runtime.pid.value_or(None) == int(target))
         if not subjects:
             raise UserError(f"process {target} is no runtime that can be seen", "`unslow` alone finds those that run")
-    elif plan.url:
-        subjects = _where_it_was(system, plan.url, subjects, api_key)
+    elif plan.url:  # all that were seen, where none is at the address that the plan was made for any more
+        there = tuple(s for s in subjects if is_at(s, plan.url))
+        if not there and is_loopback(urlsplit(plan.url).hostname or ""):
+            with contextlib.suppress(UserError):  # it may have been started again at another one
+                there = subjects_at_url(system, plan.url, api_key)
+        subjects = there or subjects
     found = [s for s in subjects if _plain(s.runtime.name.value_or("")) == _plain(plan.runtime)]
     if target and not found:
         raise UserError(f"what runs there is not {plan.runtime}, which the plan is for", "make a plan for it")
@@ -109,17 +113,6 @@ def running_server(system: System, plan: PlanReport, target: str | None, api_key
     if len(same) > 1:
         raise UserError(f"{len(same)} servers of {plan.runtime} run that model, and the plan names none", _HINT)
     return same[0] if same else None
-
-
-def _where_it_was(system: System, url: str, seen: tuple[Subject, ...], api_key: str) -> tuple[Subject, ...]:
-    """The server at the address that a plan was made for; all that were seen where it is at none any more."""
-    there = tuple(s for s in seen if is_at(s, url))
-    if there or not is_loopback(urlsplit(url).hostname or ""):
-        return there or seen
-    try:
-        return subjects_at_url(system, url, api_key)
-    except UserError:  # it may have been started again at another one
-        return seen
 
 
 def _is_model(subject: Subject, model: str) -> bool:
@@ -189,8 +182,12 @@ def prepared(system: System, plan: PlanReport, request: ApplyRequest) -> Prepare
         return _by_hand(
             _report(plan, option, commands), f"{plan.runtime} does not run here, so there is nothing to edit"
         )
-    subject = _with_own_words(system, subject)
-    process = process_of(system, subject.runtime.pid.value_or(0))
+    pid = subject.runtime.pid.value_or(0)
+    words = words_of(read_process(system, pid).command()) if pid else []
+    if words and subject.runtime.command.value_or([]):  # as it is now: keys that facts hide have to stay in it
+        runtime = msgspec.structs.replace(subject.runtime, command=reported(words, f"/proc/{pid}/cmdline"))
+        subject = msgspec.structs.replace(subject, runtime=runtime)
+    process = process_of(system, pid)
     check_in_force(journals_at(request.journal, Disk()), process)
     changes = changes_of(plan, option)
     if not plan.of_running:
@@ -203,16 +200,6 @@ def prepared(system: System, plan: PlanReport, request: ApplyRequest) -> Prepare
     of = _of_ollama if subject.runtime.name.value_or("") == "Ollama" else _of_command
     made = of(system, request, report, subject, commands)
     return made._replace(planned=made.planned._replace(process=process)) if made.planned else made
-
-
-def _with_own_words(system: System, subject: Subject) -> Subject:
-    """The server with its very own command line, as it is now: keys that facts hide have to stay in it."""
-    pid = subject.runtime.pid.value_or(0)
-    words = words_of(read_process(system, pid).command()) if pid else []
-    if not words or not subject.runtime.command.value_or([]):
-        return subject
-    runtime = msgspec.structs.replace(subject.runtime, command=reported(words, f"/proc/{pid}/cmdline"))
-    return msgspec.structs.replace(subject, runtime=runtime)
 
 
 def _of_command(

@@ -49,15 +49,26 @@ class Way(NamedTuple):
 
 def way_of(system: System, told: Told, file: str | None) -> Way:
     """The way of a file that the user names, else the one that the server's process shows; else by hand."""
+    if file and file.endswith((".service", ".conf")):
+        raise UserError(f"{file} is a unit, which is never edited", "leave --file out: a drop-in is written beside it")
     try:
+        if file and file.endswith((".yml", ".yaml")):
+            return _of_compose(told, file, _service(system, told, file), named=True)
         if file:
-            return _of_file(system, told, file)
+            return _of_script(told, file, named=True)
         unit = read_unit(system, told.pid)
         if unit.of_user and not _is_ours(system, told.pid):
             return Way("by_hand", because=f"{unit.name} is a service of another user: run it as that user")
         if unit.name:
             return _of_unit(system, told, unit)
-        return _of_surroundings(system, told)
+        try:
+            composed = read_composed(system, told.pid)
+        except LookError as error:
+            if script := read_script(system, told.pid):
+                return _of_script(told, script)
+            why = "no service of systemd, compose file or script was seen to start it; one can be named with --file"
+            return Way("by_hand", because=f"{error.why}; {why}" if "compose" in error.why else why)
+        return _of_compose(told, composed.file, composed.service)
     except NotUnderstoodError as error:
         return Way("by_hand", because=str(error))
     except LookError as error:
@@ -69,26 +80,6 @@ def _is_ours(system: System, pid: int) -> bool:
         return False
     found = re.search(r"^Uid:\s*(\d{1,10})", read_process(system, pid).text("status"), re.MULTILINE)
     return found is not None and int(found[1]) == os.geteuid()
-
-
-def _of_file(system: System, told: Told, file: str) -> Way:
-    if file.endswith((".service", ".conf")):
-        raise UserError(f"{file} is a unit, which is never edited", "leave --file out: a drop-in is written beside it")
-    if file.endswith((".yml", ".yaml")):
-        return _of_compose(told, file, _service(system, told, file), named=True)
-    return _of_script(told, file, named=True)
-
-
-def _of_surroundings(system: System, told: Told) -> Way:
-    try:
-        composed = read_composed(system, told.pid)
-    except LookError as error:
-        script = read_script(system, told.pid)
-        if script:
-            return _of_script(told, script)
-        why = "no service of systemd, compose file or script was seen to start it; one can be named with --file"
-        return Way("by_hand", because=f"{error.why}; {why}" if "compose" in error.why else why)
-    return _of_compose(told, composed.file, composed.service)
 
 
 def _service(system: System, told: Told, file: str) -> str:
@@ -168,15 +159,11 @@ def unit_edit(files: list[UnitFile], unit: Unit, told: Told, folder: str = "") -
     usual = f"{config}/systemd/user" if unit.of_user else SYSTEM_UNITS
     real, before = read_for_edit(f"{folder or usual}/{unit.name}.d/{name}")
     text = drop_in(files, told.old, told.new, told.environment, (before or b"").decode("utf-8", "replace"))
-    return Edit(real, before, text.encode(), _mode(files[0].path))
-
-
-def _mode(path: str) -> int:
-    """As open as the unit: what it hides, the drop-in hides."""
-    try:
-        return stat.S_IMODE(os.stat(path).st_mode) & 0o666  # noqa: PTH116
+    try:  # as open as the unit: what it hides, the drop-in hides
+        mode = stat.S_IMODE(os.stat(files[0].path).st_mode) & 0o666  # noqa: PTH116
     except OSError:
-        return 0o644
+        mode = 0o644
+    return Edit(real, before, text.encode(), mode)
 
 
 def _script_of(system: System, files: list[UnitFile]) -> str:

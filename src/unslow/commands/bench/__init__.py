@@ -87,13 +87,24 @@ class BenchRequest(Told, frozen=True, kw_only=True):
 
 def run(request: BenchRequest) -> int:
     """Measure, or look after the history, and show."""
-    from unslow.commands._output import color, width, write
+    from unslow.commands._output import ProgressBar, color, width, write
     from unslow.show.bench import render_bench
 
     render_bench.check_format(request.format)
     asked = [name for name in ("list", "forget", "import_file") if getattr(request, name)]
     if not asked:
-        return _measure(request)
+        from unslow.commands.bench.measurement import benchmark, exit_status
+
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # a limit of time keeps what was measured, as Ctrl-C
+        with ProgressBar(quiet=request.quiet) as progress:
+            result = benchmark(request, progress)
+        try:
+            write(render_bench(result, request.format, width=width(), color=color()))
+        except BrokenPipeError:  # nobody reads it any more, but a gate still wants the status
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if result.unwritten:
+            raise result.unwritten
+        return exit_status(result)
     if len(asked) > 1 or request.target or request.sweep:
         raise UserError("the history is looked after apart from measuring", "give --list, --forget or --import alone")
     from unslow.commands._bench_history import forget, import_file, listed
@@ -103,20 +114,3 @@ def run(request: BenchRequest) -> int:
     report = {"list": lambda _: listed(), "forget": forget, "import_file": import_file}[name](getattr(request, name))
     write(render_history(report, request.format, width=width(), color=color()))
     return 0
-
-
-def _measure(request: BenchRequest) -> int:
-    from unslow.commands._output import ProgressBar, color, width, write
-    from unslow.commands.bench.measurement import benchmark, exit_status
-    from unslow.show.bench import render_bench
-
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a limit of time keeps what was measured, as Ctrl-C does
-    with ProgressBar(quiet=request.quiet) as progress:
-        result = benchmark(request, progress)
-    try:
-        write(render_bench(result, request.format, width=width(), color=color()))
-    except BrokenPipeError:  # nobody reads it any more, but a gate still wants the status
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    if result.unwritten:
-        raise result.unwritten
-    return exit_status(result)

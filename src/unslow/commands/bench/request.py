@@ -70,20 +70,19 @@ def check_writable(flag: str, path: str | None) -> None:
 
 def parse_sweeps(request: BenchRequest) -> tuple[AskedSweep, ...]:
     """Each is `depth`, or `users=1,4,16`; UserError where there is no such sweep."""
-    return tuple(_parse_sweep(word) for word in request.sweep)
-
-
-def _parse_sweep(word: str) -> AskedSweep:
-    found = _SWEEP.fullmatch(word)
-    if not found or found[1] not in names():
-        raise UserError(f"--sweep {word[:60]!r} is no sweep", f"there are {', '.join(names())}; or users=1,4,16")
-    try:
-        values = tuple(float(part) for part in (found[2] or "").split(",") if part)
-    except ValueError:
-        raise UserError(f"--sweep {word[:60]!r}: values are numbers", "such as users=1,4,16") from None
-    if found[1] != "depth" and any(not value for value in values):
-        raise UserError(f"--sweep {word[:60]!r}: 0 makes no sense", "such as users=1,4,16")
-    if len(values) > _MOST_VALUES or any(not 0 <= value <= _LARGEST for value in values):
-        hint = f"up to {_MOST_VALUES} values, such as users=1,4,16"
-        raise UserError(f"--sweep {word[:60]!r}: that is too much", hint)
-    return AskedSweep(found[1], values)
+    sweeps = []
+    for word in request.sweep:
+        found = _SWEEP.fullmatch(word)
+        if not found or found[1] not in names():
+            raise UserError(f"--sweep {word[:60]!r} is no sweep", f"there are {', '.join(names())}; or users=1,4,16")
+        try:
+            values = tuple(float(part) for part in (found[2] or "").split(",") if part)
+        except ValueError:
+            raise UserError(f"--sweep {word[:60]!r}: values are numbers", "such as users=1,4,16") from None
+        if found[1] != "depth" and any(not value for value in values):
+            raise UserError(f"--sweep {word[:60]!r}: 0 makes no sense", "such as users=1,4,16")
+        if len(values) > _MOST_VALUES or any(not 0 <= value <= _LARGEST for value in values):
+            hint = f"up to {_MOST_VALUES} values, such as users=1,4,16"
+            raise UserError(f"--sweep {word[:60]!r}: that is too much", hint)
+        sweeps.append(AskedSweep(found[1], values))
+    return tuple(sweeps)

@@ -52,7 +52,7 @@ from unslow.look.engine import engine_version, start_engine
 from unslow.look.engine.made_up_models import default_cache
 from unslow.look.observer import current_observer
 from unslow.look.runtimes.llama_cpp.urls import read_embedded, with_log
-from unslow.look.system import Live, LookError, System
+from unslow.look.system import LookError, System
 from unslow.look.system.http import is_loopback
 from unslow.look.system.live import ClosingSystem
 from unslow.look.system.recorded import RecordedSystem
@@ -112,22 +112,17 @@ def embedded_subject(system: System, shape: str | None, progress: Progress) -> I
         except LookError:
             told = system.ask(_EMBEDDED, dict)
         else:
-            started = stack.enter_context(_running(live, name, progress))
+            version, step = engine_version(), "writing the made-up model"
+            path = str(default_cache().model(name, progress=lambda done, total: progress.step(step, done / total)))
+            start = live.clock()
+            progress.step("starting the embedded engine", 0.0)
+            engine = stack.enter_context(start_engine(live, path))
+            started = Started(engine.url, engine.pid, version, engine.log_path, path, live.clock() - start)
             told = system.ask(_EMBEDDED, lambda: msgspec.to_builtins(started))
         one = msgspec.convert(told, Started)
         subject = read_embedded(system, one.url, one.pid, one.version, one.log_path, one.model_path)
         load_s = measured(one.load_s, "until the embedded engine answered")
         yield msgspec.structs.replace(subject, run=msgspec.structs.replace(subject.run, load_s=load_s))
-
-
-@contextmanager
-def _running(live: Live, name: str, progress: Progress) -> Iterator[Started]:
-    version, step = engine_version(), "writing the made-up model"
-    path = str(default_cache().model(name, progress=lambda done, total: progress.step(step, done / total)))
-    start = live.clock()
-    progress.step("starting the embedded engine", 0.0)
-    with start_engine(live, path) as engine:
-        yield Started(engine.url, engine.pid, version, engine.log_path, path, live.clock() - start)
 
 
 class Looked(NamedTuple):
@@ -206,7 +201,11 @@ def look_at(measuring: "Measuring", url: str | None) -> Looked:
         done = measuring.measured(seen, [with_machine(subject, seen.machine) for subject in subjects])
         found = tuple(_with_earlier(system, seen, subject) for subject in done.subjects)
         if not request.passive and done.course.ended != "stopped":
-            seen = _with_best_bandwidth(system, seen)
+            # The larger of two readings, before and after: what the memory can do, not what a neighbour left of it
+            again, before = read_ram_bandwidth(system), seen.machine.memory
+            if again.read_bytes_per_s.value_or(0) > before.read_bytes_per_s.value_or(0):
+                machine = msgspec.structs.replace(seen.machine, memory=overlaid(before, again))
+                seen = msgspec.structs.replace(seen, machine=machine)
         return Looked(with_subjects(seen, found), done.notes, done.course)
 
 
@@ -259,15 +258,6 @@ def _check_processes(seen: Snapshot) -> None:
     raise UserError(f"what runs here can't be seen: {outcome.error}", hint)
 
 
-def _with_best_bandwidth(system: System, seen: Snapshot) -> Snapshot:
-    """The larger of two readings, before and after: what the memory can do, not what a neighbour left of it."""
-    again, before = read_ram_bandwidth(system), seen.machine.memory
-    if again.read_bytes_per_s.value_or(0) <= before.read_bytes_per_s.value_or(0):
-        return seen
-    machine = msgspec.structs.replace(seen.machine, memory=overlaid(before, again))
-    return msgspec.structs.replace(seen, machine=machine)
-
-
 class Diagnosed(NamedTuple):
     """A report, and what it was made from."""
 
@@ -277,7 +267,16 @@ class Diagnosed(NamedTuple):
 
 def diagnose_target(request: Looking, progress: Progress) -> Diagnosed:
     """The report on whatever the request names, with what was seen."""
-    looked = look_and_measure(request, progress) if is_live(request.target) else _stored(request, progress)
+    if is_live(request.target):
+        looked = look_and_measure(request, progress)
+    else:
+        if request.record:
+            raise UserError("--record keeps what is seen of something that runs", "leave out the stored TARGET")
+        recording = recorded_diagnosis(Path(str(request.target)))
+        if recording:
+            progress.step(f"going through the recording {request.target}", 0.0)
+        looked = replay_diagnosis(recording, Silent()) if recording else Looked(read_stored(str(request.target)))
+        looked = looked._replace(snapshot=keyless(looked.snapshot))
     snapshot = with_wish(looked.snapshot, request)
     if request.save:
         save(snapshot, request.save, progress)
@@ -289,16 +288,6 @@ def diagnose_target(request: Looking, progress: Progress) -> Diagnosed:
         bug.add_note(f"This is a bug in unslow. Please report it and attach {keep}, which holds what was seen, masked.")
         raise
     return Diagnosed(with_notes(spelled(report, snapshot), looked), looked._replace(snapshot=snapshot))
-
-
-def _stored(request: Looking, progress: Progress) -> Looked:
-    if request.record:
-        raise UserError("--record keeps what is seen of something that runs", "leave out the stored TARGET")
-    recording = recorded_diagnosis(Path(str(request.target)))
-    if recording:
-        progress.step(f"going through the recording {request.target}", 0.0)
-    looked = replay_diagnosis(recording, Silent()) if recording else Looked(read_stored(str(request.target)))
-    return looked._replace(snapshot=keyless(looked.snapshot))
 
 
 def with_notes(report: Report, looked: Looked) -> Report:

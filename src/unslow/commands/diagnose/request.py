@@ -101,17 +101,13 @@ def refusal(subject: Subject, *, passive: bool = False) -> Unknown | None:
         return not_found(why, runtime.state.how_to_get)
     if runtime.state.value != "loaded":
         return not_found(f"its model is {runtime.state.value}", "try again when it is loaded")
-    return _not_idle(runtime)
-
-
-def _not_idle(runtime: Runtime) -> Unknown | None:
     in_work = requests_in_work(runtime)
-    if isinstance(in_work, Unknown):
-        # A llama-server can say whether it is busy; of others that can't, `caution` tells
-        if not is_llama_server(runtime):
-            return None
-        return not_found(f"it does not say whether it is busy: {in_work.why}", in_work.how_to_get or "is it alive?")
-    return busy(in_work.value) if in_work.value else None
+    if isinstance(in_work, Known):
+        return busy(in_work.value) if in_work.value else None
+    # A llama-server can say whether it is busy; of others that can't, `caution` tells
+    if not is_llama_server(runtime):
+        return None
+    return not_found(f"it does not say whether it is busy: {in_work.why}", in_work.how_to_get or "is it alive?")
 
 
 def busy(requests: int) -> Unknown:

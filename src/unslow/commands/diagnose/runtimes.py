@@ -118,8 +118,17 @@ def _listening(system: System, subjects: Sequence[Subject], api_key: str) -> tup
     usual = {port for looker in lookers() for port in looker.PORTS}
     found: list[Subject] = []
     for port in sorted({listener.port for listener in read_listeners(system)} & usual - covered):
-        candidates = [looker for looker in lookers() if port in looker.PORTS]
-        found += _first_answer(system, f"http://127.0.0.1:{port}", api_key, candidates) or ()
+        url = f"http://127.0.0.1:{port}"
+        for looker in (one for one in lookers() if port in one.PORTS):
+            try:
+                heard = looker.read_url(system, url, api_key)
+            except LookError as error:
+                if error.why.endswith(LATE):
+                    break  # nor would it answer the others
+                continue  # whatever listens there, it is no server of this kind
+            if heard is not None:
+                found += _with_listening_process(system, looker, heard, url, api_key)
+                break
     return tuple(found)
 
 
@@ -134,19 +143,6 @@ def _port(url: str) -> int | None:
         return urlsplit(url).port
     except ValueError:
         return None
-
-
-def _first_answer(system: System, url: str, api_key: str, candidates: Sequence[Looker]) -> tuple[Subject, ...] | None:
-    for looker in candidates:
-        try:
-            subjects = looker.read_url(system, url, api_key)
-        except LookError as error:
-            if error.why.endswith(LATE):
-                return None  # nor would it answer the others
-            continue  # whatever listens there, it is no server of this kind
-        if subjects is not None:
-            return _with_listening_process(system, looker, subjects, url, api_key)
-    return None
 
 
 def _with_listening_process(
@@ -208,18 +204,15 @@ def read_at(system: System, url: str, api_key: str) -> tuple[Subject, ...]:
         if now - start > PATIENCE_S:
             break
         before = now
-    raise _most_telling(url, failures, answered=answered)  # by the last of them, who knows the least of a server
-
-
-def _most_telling(url: str, failures: Sequence[LookError], *, answered: bool) -> LookError:
-    """A failure with a way out, such as a key; else that nothing answers, or that something strange does."""
-    strange = LookError(f"what answers at {url} is no server of a model that unslow knows", Absence.NOT_FOUND)
+    # A failure with a way out, such as a key; else that nothing answers, or that something strange does
     question = rf"^{re.escape(url)}/\S*?(?=[: ])"  # the one of many that it was the answer to
     failures = [LookError(re.sub(question, url, one.why), one.absence, one.how_to_get) for one in failures]
-    mendable = [failure for failure in failures if failure.how_to_get]
     if any(failure.why.endswith(NOBODY) for failure in failures):
-        return LookError(f"{url}: {NOBODY}", Absence.NOT_FOUND)
-    return next(iter([*mendable, *([] if answered else failures)]), strange)
+        raise LookError(f"{url}: {NOBODY}", Absence.NOT_FOUND)
+    mendable = [failure for failure in failures if failure.how_to_get]
+    strange = LookError(f"what answers at {url} is no server of a model that unslow knows", Absence.NOT_FOUND)
+    # Whether it answered is told by the last of them, who knows the least of a server
+    raise next(iter([*mendable, *([] if answered else failures)]), strange)
 
 
 def joined(seen: Sequence[Subject], heard: Sequence[Subject]) -> tuple[Subject, ...]:
@@ -260,11 +253,23 @@ def chosen_subjects(
         return seen.subjects
     pid = int(target)
     mine = tuple(s for s in seen.subjects if s.runtime.pid.value_or(None) == pid)
-    if mine := mine or (() if pid == _FIRST else _of_children(system, seen, pid)):
+    if not mine and pid != _FIRST:
+        with suppress(LookError):
+            children = {child.pid for child in started_by(Process(system, pid, ""), read_processes(system))}
+            mine = tuple(s for s in seen.subjects if s.runtime.pid.value_or(None) in children)
+    if mine:
         return mine
     port = pid if pid <= _LAST_PORT else 8080
     hint = f"`unslow` alone finds what runs; a server is named by its port like this: 127.0.0.1:{port}"
-    raise UserError(_why_none(system, seen, pid), hint)
+    process, start = read_process(system, pid), f"process {pid}: "
+    if not process.name:
+        raise UserError(f"there is no process {pid} that can be seen from here", hint)
+    told = [why for probe in seen.probes for why in probe.error.split("; ") if why.startswith(start)]
+    if told:
+        why = f"could not be read: {told[0].removeprefix(start)}"
+    else:
+        why = "is no runtime that unslow knows, or has no model loaded"
+    raise UserError(f"process {pid} ({process.name}) {why}", hint)
 
 
 def is_at(subject: Subject, url: str) -> bool:
@@ -289,23 +294,3 @@ def subjects_at_url(system: System, url: str, api_key: str) -> tuple[Subject, ..
     if not subjects:
         raise UserError(f"the server at {url} has no model loaded", "load one, or send it a first request")
     return subjects
-
-
-def _why_none(system: System, seen: Snapshot, pid: int) -> str:
-    process = read_process(system, pid)
-    if not process.name:
-        return f"there is no process {pid} that can be seen from here"
-    start = f"process {pid}: "
-    told = [why for probe in seen.probes for why in probe.error.split("; ") if why.startswith(start)]
-    if told:
-        return f"process {pid} ({process.name}) could not be read: {told[0].removeprefix(start)}"
-    return f"process {pid} ({process.name}) is no runtime that unslow knows, or has no model loaded"
-
-
-def _of_children(system: System, seen: Snapshot, pid: int) -> tuple[Subject, ...]:
-    try:
-        processes = read_processes(system)
-    except LookError:
-        return ()
-    children = {child.pid for child in started_by(Process(system, pid, ""), processes)}
-    return tuple(s for s in seen.subjects if s.runtime.pid.value_or(None) in children)

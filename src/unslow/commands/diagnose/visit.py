@@ -180,20 +180,16 @@ class Visit:
             plan = Plan(watch_s=min(seconds, WATCH_S * self._limits.patience))
         say(measurement.doing, 0.0)
         run = trials()[measurement.name](self._system, self._target(), plan, say)
-        self._overlay(self._with_refusal(run), measurement.fills)
+        speed = run.decode_tokens_per_s
+        if self._refused is not None and isinstance(speed, Unknown) and speed.absence is not Absence.NOT_LOOKED:
+            # Where a server that may not be asked shows no speed either, both reasons
+            why = not_found(f"{self._refused.why}, and {speed.why}", self._refused.how_to_get)
+            run = msgspec.structs.replace(run, decode_tokens_per_s=why)
+        self._overlay(run, measurement.fills)
         self.done.add(measurement.name)
         self.performed.append(measurement.name)
-        speed = run.decode_tokens_per_s
         if isinstance(speed, Unknown) and speed.why == SHARED.why:
             self._refused = speed  # what else would be measured is no more its own
-
-    def _with_refusal(self, run: Run) -> Run:
-        """Where a server that may not be asked shows no speed either, both reasons."""
-        speed = run.decode_tokens_per_s
-        if self._refused is None or isinstance(speed, Known) or speed.absence is Absence.NOT_LOOKED:
-            return run
-        why = not_found(f"{self._refused.why}, and {speed.why}", self._refused.how_to_get)
-        return msgspec.structs.replace(run, decode_tokens_per_s=why)
 
     def cut_short(self, why: str, how_to_get: str) -> None:
         """Note that the usual speed is missing because there was no more time for it: the server did not fail."""
@@ -211,7 +207,15 @@ class Visit:
         """How to measure now; Unknown where others have come meanwhile, or hold all there is."""
         run, runtime = self.subject.run, self.subject.runtime
         shown = is_llama_server(runtime) and not runtime.embedded
-        free = self._free_slots() if shown else FreeSlots()
+        free = FreeSlots()
+        if shown:
+            server = self._target().server(self._system)
+            free = read_free_slots(server)
+            for _ in range(_MOMENTS if self.may_send else 0):
+                if not free.busy:
+                    break
+                self._system.sleep(_MOMENT_S)  # others pause, and an answer that was cut short has an end
+                free = read_free_slots(server)
         if free.busy:
             return busy(free.busy)
         if shown and not free.unused and not self._request.evict:
@@ -227,17 +231,6 @@ class Visit:
             prefill_tokens_per_s=run.prefill_tokens_per_s.value_or(None),
             decode_tokens_per_s=run.decode_tokens_per_s.value_or(None),
         )
-
-    def _free_slots(self) -> FreeSlots:
-        """The slots, after a moment where they are taken: others pause, and an answer that was cut short has an end."""
-        server = self._target().server(self._system)
-        free = read_free_slots(server)
-        for _ in range(_MOMENTS if self.may_send else 0):
-            if not free.busy:
-                break
-            self._system.sleep(_MOMENT_S)
-            free = read_free_slots(server)
-        return free
 
     def _target(self) -> Target:
         return target_of(self._system, self.subject, self._request.api_key)

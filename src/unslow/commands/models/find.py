@@ -221,7 +221,12 @@ def find_gguf_model(system: System, word: str, quant: str | None) -> FoundModel:
     else:
         found = _on_this_machine(system, word)
     if not found:
-        return _model_from_catalogue(find_well_known(system, word), quant)
+        meant = find_well_known(system, word)
+        model, (chosen, why) = meant.model, chosen_mix(meant, quant)
+        how = f"no file was read: tensors by {model.source}, types as llama-quantize picks them"
+        notes = (*same_shape_note(meant), *why, how, *projector_note(model))
+        made = FoundModel(model.name, made_up(model, chosen.name), chosen.name, CATALOGUE, model.parameters, notes)
+        return _estimated(made._replace(stands_for=meant.stands_for), quant or meant.quant)
     mix = mix_named(quant).name if quant else found.quant
     if found.quant in (mix, (quant or "").upper()):
         return found
@@ -280,15 +285,6 @@ def _read(read: Callable[[], Gguf], source: str, hint: str) -> FoundModel:
         notes=notes,
         incomplete=incomplete,
     )
-
-
-def _model_from_catalogue(meant: Meant, asked: str | None) -> FoundModel:
-    model = meant.model
-    mix, why = chosen_mix(meant, asked)
-    how = f"no file was read: tensors by {model.source}, types as llama-quantize picks them"
-    notes = (*same_shape_note(meant), *why, how, *projector_note(model))
-    found = FoundModel(model.name, made_up(model, mix.name), mix.name, CATALOGUE, model.parameters, notes)
-    return _estimated(found._replace(stands_for=meant.stands_for), asked or meant.quant)
 
 
 def _estimated(found: FoundModel, quant: str) -> FoundModel:

@@ -110,7 +110,20 @@ def find_model(system: System, word: str, kinds: Sequence[Kind] = RUNNABLE) -> S
     found = _found_at(system, word) or matching(find_everywhere(system).models, word)
     if not found and is_path(word):
         raise missing_file(word)
-    return _one(system, found, word, kinds) if found else None
+    if not found:
+        return None
+    told = [described(system, m) for m in found[:MOST_CANDIDATES]]
+    fitting = [m for m in told if m.kind in kinds] or told
+    sound = [m for m in fitting if not m.broken] or fitting
+    different = {_contents(m): m for m in reversed(sound)}
+    if len(different) > 1 or len(found) > MOST_CANDIDATES:
+        raise UserError(f"{word!r} can mean {len(different)} models", f"say which: {_choice(list(different.values()))}")
+    model = sound[0]
+    if model.kind is Kind.REMOTE:
+        raise UserError(f"{word} runs elsewhere: {model.tool} has no weights of it", "give a model that is here")
+    if model.broken and model.architecture is None:
+        raise UserError(f"{word} can't be read: {model.broken}", "`unslow models` lists what is here")
+    return model  # one that is only cut short still tells what it would need
 
 
 def _found_at(system: System, word: str) -> list[StoredModel]:
@@ -159,21 +172,6 @@ def _repository(model: StoredModel) -> set[str]:
 
 
 _LADDER: tuple[Callable[[StoredModel], set[str]], ...] = (lambda m: {m.name.casefold()}, _name, _file, _repository)
-
-
-def _one(system: System, found: Sequence[StoredModel], word: str, kinds: Sequence[Kind]) -> StoredModel:
-    told = [described(system, m) for m in found[:MOST_CANDIDATES]]
-    fitting = [m for m in told if m.kind in kinds] or told
-    sound = [m for m in fitting if not m.broken] or fitting
-    different = {_contents(m): m for m in reversed(sound)}
-    if len(different) > 1 or len(found) > MOST_CANDIDATES:
-        raise UserError(f"{word!r} can mean {len(different)} models", f"say which: {_choice(list(different.values()))}")
-    model = sound[0]
-    if model.kind is Kind.REMOTE:
-        raise UserError(f"{word} runs elsewhere: {model.tool} has no weights of it", "give a model that is here")
-    if model.broken and model.architecture is None:
-        raise UserError(f"{word} can't be read: {model.broken}", "`unslow models` lists what is here")
-    return model  # one that is only cut short still tells what it would need
 
 
 def _contents(model: StoredModel) -> tuple[str, ...]:

@@ -191,13 +191,11 @@ def answer(request: PredictRequest) -> "PredictionReport":
 
 def run(request: PredictRequest) -> int:
     """Predict and show."""
-    from unslow.commands._output import color, width, write
+    from unslow.commands._output import ProgressBar, color, width, write
     from unslow.show.predict import render_predict
 
     render_predict.check_format(request.format)
     if request.csv is not None:
-        from unslow.commands._output import ProgressBar
-
         try:
             from unslow.commands.predict.tables import predict_table
         except ModuleNotFoundError as error:  # one case needs no arrays

@@ -1,7 +1,7 @@
 """Answers one case: calibrated where this machine was measured, with a draft model, the memory wall and notes."""
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -129,7 +129,12 @@ def memory_wall_of(
         with suppress(UserError):  # a mix that these tensors can't have
             plan = found.blueprint if name == found.quant else as_quant(found.blueprint, name)
             shown.append(_quant(name, plan, hardware, request, calibration))
-    quants = _apart(sorted((quant for quant in shown if quant), key=lambda q: -q.weights_bytes), found.quant)
+    # Those that differ in size: of a model whose experts stay as they are, most quants are the same
+    quants, last = list[QuantShown](), math.inf
+    for quant in sorted((quant for quant in shown if quant), key=lambda q: -q.weights_bytes):
+        if quant.name == found.quant or quant.weights_bytes < last * (1 - _SAME):
+            last = quant.weights_bytes
+            quants.append(quant)
     return ExplainShown(
         batching=tuple(
             BatchShown(
@@ -149,15 +154,6 @@ def _calibrated(plan: Blueprint, calibration: Calibration | None, request: Predi
     """Tokens per second of one conversation by the calibration; None where it has no rates."""
     measured = measured_case(plan, calibration, request) if calibration else None
     return inverse_interval(measured.decode.seconds).mid if measured else None
-
-
-def _apart(quants: Iterable[QuantShown], own: str) -> Iterator[QuantShown]:
-    """Those that differ in size: of a model whose experts stay as they are, most quants are the same."""
-    last = math.inf
-    for quant in quants:
-        if quant.name == own or quant.weights_bytes < last * (1 - _SAME):
-            last = quant.weights_bytes
-            yield quant
 
 
 def _quant(
@@ -199,10 +195,6 @@ def notes_on(found: FoundModel, hardware: Hardware, case: Case, request: Predict
         yield f"the backend is taken to be {case.asked.backend}, as is usual there: --backend {other} for the other one"
     if request.draft and request.acceptance is None:
         yield f"no acceptance was given: {USUAL_ACCEPTANCE:.0%} of the drafted tokens are taken to be right"
-    yield from _warnings(found, hardware, case, request)
-
-
-def _warnings(found: FoundModel, hardware: Hardware, case: Case, request: PredictRequest) -> Iterator[str]:
     if case.changed:
         yield f"as asked it does not fit: this is with {case.changed}, `unslow fit` has the command"
     if case.fits is False and not case.placement.chosen:
@@ -212,7 +204,7 @@ def _warnings(found: FoundModel, hardware: Hardware, case: Case, request: Predic
     trained = found.blueprint.count("context_length", 0)
     if trained and request.depth > trained:
         yield f"the model was trained for contexts of {trained:,} tokens: beyond them it may write nonsense"
-    if request.split not in ("", "layer") and hardware.device_count == 1:
+    if request.split not in ("", "layer") and gpus == 1:
         yield "--split has no effect: there is one GPU"
     if request.cpu_moe and not case.asked.load.is_sparse:
         yield "--cpu-moe has no effect: the model has no experts"

@@ -192,19 +192,16 @@ def _replaced(path: Path, encoding: str) -> Iterator[TextIO]:
     try:
         with os.fdopen(handle, "w", encoding=encoding, errors="surrogateescape", newline="") as file:
             yield file
-        Path(part).chmod(_usual_mode(path))
+        if path.exists():  # as a file that is opened for writing would have it: mkstemp makes private ones
+            mode = path.stat().st_mode & 0o777
+        else:
+            mask = os.umask(0)
+            os.umask(mask)
+            mode = 0o666 & ~mask
+        Path(part).chmod(mode)
         os.replace(part, path)  # noqa: PTH105 (both are names here)
     finally:
         Path(part).unlink(missing_ok=True)
-
-
-def _usual_mode(path: Path) -> int:
-    """As a file that is opened for writing would have it: mkstemp makes private ones."""
-    if path.exists():
-        return path.stat().st_mode & 0o777
-    mask = os.umask(0)
-    os.umask(mask)
-    return 0o666 & ~mask
 
 
 PIECE = 100_000  # Rows that are in memory at once

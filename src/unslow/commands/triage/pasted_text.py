@@ -4,7 +4,7 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from typing import Any, BinaryIO, NamedTuple
@@ -16,7 +16,6 @@ from unslow.commands._fix_commands import spelled
 from unslow.commands._output import Progress
 from unslow.facts.commands import parse_line
 from unslow.facts.errors import UserError
-from unslow.facts.machine import Machine
 from unslow.facts.masking import masked
 from unslow.facts.merge import bounded
 from unslow.facts.snapshot import Case, Snapshot, Subject
@@ -93,7 +92,10 @@ _MOSTLY = 0.7
 def is_about_inference(pasted: Pasted, snapshot: Snapshot) -> bool:
     """Whether a runtime, a model, a GPU, a speed or a log of one is told of, or at least spoken of."""
     lines = pasted.prose.lines
-    if _is_source_code(lines):
+    # A program in C prints nothing: what its strings say has not happened
+    written = [line for line in islice(lines, _LINES_LOOKED_AT) if line.strip()]
+    is_in_c = any(_FROM_C.match(line) for line in written[:20])
+    if is_in_c and sum(bool(_CODE.search(line)) for line in written) > _MOSTLY * len(written):
         return False
     if pasted.recognised or snapshot.machine.gpus.value_or(()):
         return True
@@ -106,14 +108,6 @@ def is_about_inference(pasted: Pasted, snapshot: Snapshot) -> bool:
 
 def _knows_any(facts: Any) -> bool:
     return any(isinstance(getattr(facts, name), Known) for name in facts.__struct_fields__)
-
-
-def _is_source_code(lines: Sequence[str]) -> bool:
-    """A program in C prints nothing: what its strings say has not happened."""
-    written = [line for line in islice(lines, _LINES_LOOKED_AT) if line.strip()]
-    if not any(_FROM_C.match(line) for line in written[:20]):
-        return False
-    return sum(bool(_CODE.search(line)) for line in written) > _MOSTLY * len(written)
 
 
 # The speed that named hardware should give a named model: for a text that says no more than that.
@@ -148,7 +142,12 @@ def with_expectation(subject: SubjectReport, case: Case) -> SubjectReport:
     if usual.in_part and subject.measured.get(DECODE, 0.0) > most:
         return _unpredicted(subject)
     expected = Expected(achievable={DECODE: usual.speed}, because=AS_MUCH_AS_FITS if usual.in_part else "")
-    subject = msgspec.structs.replace(subject, expected=expected, checklist=_answered(subject, usual.speed))
+    checklist, rate, speed = subject.checklist, subject.measured.get(DECODE), usual.speed
+    if rate is not None:
+        because = f"{rounded_rate(rate)} tok/s, {rounded_rate(speed.low)} to {rounded_rate(speed.high)} expected"
+        answered = ChecklistItem(item=AS_FAST, state="ok" if reached(rate, speed.low) else "bad", because=because)
+        checklist = tuple(answered if item.item == AS_FAST else item for item in checklist)
+    subject = msgspec.structs.replace(subject, expected=expected, checklist=checklist)
     return subject if known else _judged(subject, usual, was_faster=lost_speed(case))
 
 
@@ -157,15 +156,6 @@ def _unpredicted(subject: SubjectReport) -> SubjectReport:
     asked = ChecklistItem(item=AS_FAST, state="unknown", because=CPU_UNTOLD)
     checklist = tuple(asked if item.item == AS_FAST else item for item in subject.checklist)
     return msgspec.structs.replace(subject, expected=Expected(because=CPU_UNTOLD), checklist=checklist)
-
-
-def _answered(subject: SubjectReport, speed: Range) -> tuple[ChecklistItem, ...]:
-    rate = subject.measured.get(DECODE)
-    if rate is None:
-        return subject.checklist
-    because = f"{rounded_rate(rate)} tok/s, {rounded_rate(speed.low)} to {rounded_rate(speed.high)} expected"
-    answered = ChecklistItem(item=AS_FAST, state="ok" if reached(rate, speed.low) else "bad", because=because)
-    return tuple(answered if item.item == AS_FAST else item for item in subject.checklist)
 
 
 def _usual(case: Case) -> Usual | None:
@@ -262,21 +252,17 @@ def _only_text(chunks: Iterable[bytes], source: str) -> Iterator[bytes]:
 def _snapshot(pasted: Pasted, source: str) -> Snapshot:
     told = read_words(pasted.prose.lines, source, numbers=pasted.prose.numbers)
     machine = merged_machine([told.machine, pasted.machine])
-    subjects = tuple(_at_home(s, machine) for s in merged_subjects((told.subject, *pasted.subjects)) or (Subject(),))
-    seen = Snapshot(
-        unslow_version=__version__, machine=bounded(machine), subjects=tuple(bounded(subject) for subject in subjects)
-    )
-    return masked(seen)  # people paste keys: what is not in the facts is in no report
-
-
-def _at_home(subject: Subject, machine: Machine) -> Subject:
-    """With what the text says of the system around the runtime: commands are spelled for that one, not for this."""
-    runtime = msgspec.structs.replace(
-        subject.runtime,
-        container=first_known(subject.runtime.container, machine.system.container),
-        system=first_known(subject.runtime.system, machine.system.name),
-    )
-    return msgspec.structs.replace(subject, runtime=runtime)
+    subjects = []
+    for subject in merged_subjects((told.subject, *pasted.subjects)) or (Subject(),):
+        # With what the text says of the system around it: commands are spelled for that one, not for this
+        runtime = msgspec.structs.replace(
+            subject.runtime,
+            container=first_known(subject.runtime.container, machine.system.container),
+            system=first_known(subject.runtime.system, machine.system.name),
+        )
+        subjects.append(bounded(msgspec.structs.replace(subject, runtime=runtime)))
+    # people paste keys: what is not in the facts is in no report
+    return masked(Snapshot(unslow_version=__version__, machine=bounded(machine), subjects=tuple(subjects)))
 
 
 def _completed(subject: SubjectReport, case: Case, pasted: Pasted) -> SubjectReport:

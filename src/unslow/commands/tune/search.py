@@ -140,22 +140,17 @@ def hand_of(system: System, source: Source, cpu: Cpu, draft: str | None) -> Hand
     file = str(as_settings(settings).get(Knob.MODEL_FILE) or "")
     other = file if os.path.isfile(file) else ""  # noqa: PTH113 (the same)
     found = find_gguf_model(system, other, None) if other else source.found
+    if draft and not (draft.lower().endswith(".gguf") and os.path.isfile(draft)):  # noqa: PTH113 (the same)
+        raise UserError(f"--draft {draft}: no GGUF file", "give the path of a small model of the same family")
     return Hand(
         Pieces(found.blueprint),
         found.quant,
         found.parameters,
         usual_threads(cpu),
         cpu.allowed_cpus.value_or(cpu.logical_cpus.value_or(0)),
-        *_draft(draft),
+        os.path.abspath(draft) if draft else "",  # noqa: PTH100 (the same)
+        os.path.getsize(draft) if draft else 0,  # noqa: PTH202 (the same)
     )
-
-
-def _draft(path: str | None) -> tuple[str, int]:
-    if not path:
-        return "", 0
-    if not path.lower().endswith(".gguf") or not os.path.isfile(path):  # noqa: PTH113 (the same)
-        raise UserError(f"--draft {path}: no GGUF file", "give the path of a small model of the same family")
-    return os.path.abspath(path), os.path.getsize(path)  # noqa: PTH100, PTH202 (the same)
 
 
 def _work(plan: PlanReport, request: TuneRequest) -> Work:

@@ -169,21 +169,15 @@ def context_of_command(system: System, command: Command) -> int | None:
         # llama-server cuts a slot's context to what the model was trained for (`n_ctx_slot` in server-context.cpp).
         told = parse_settings(own, command.variables)
         given, path = (told.get(name, UNSET).value for name in ("context", "model"))
-        trained = None if any(word.startswith(_OVERRIDES) for word in own) else _trained(system, path)
+        trained = None
+        if path and not any(word.startswith(_OVERRIDES) for word in own):
+            with suppress(LookError):  # whoever starts it says it better
+                trained = model_facts(read_gguf(system, path)).context_trained.value_or(None)
         known = [count for count in (_count(given), trained) if count]
         return min(known, default=None)
     name = program.spelled["context"][0] if "context" in program.spelled else ""
     values = [own[end - 1].rpartition("=")[2] for flag, _, end in program.places(own) if flag == name]
     return _count(values[-1]) if values else None
-
-
-def _trained(system: System, path: str) -> int | None:
-    if not path:
-        return None
-    try:
-        return model_facts(read_gguf(system, path)).context_trained.value_or(None)
-    except LookError:  # whoever starts it says it better
-        return None
 
 
 def _count(word: str) -> int | None:

@@ -388,8 +388,12 @@ def one_after_the_other(parties: Sequence[MeasuredServer], course: Course, syste
                 bencher = _entered(life, party, progress)
                 if bencher is None:
                     return f"{party.what} did not start again in round {number}: {party.failed_starts[-1]}"
-                if why := _life(bencher, party, course.work, prompts, number):
+                if why := warm_up(bencher, party, course.work):
                     return why
+                load_s = bencher.subject.run.load_s.value_or(0.0)
+                for prompt in prompts_of_life(bencher, course.work, prompts, load_s):  # the same for both of a round
+                    if why := asked(bencher, party, course.work, prompt, number):
+                        return why
                 if course.answers and number == 1:
                     extent = extent or extent_of(party, course.for_answers_s)
                     with clock.stopped():
@@ -407,16 +411,6 @@ def _entered(life: ExitStack, party: MeasuredServer, progress: Progress) -> Benc
                 raise
             party.failed_starts.append(error.message)
     return None
-
-
-def _life(bencher: Bencher, party: MeasuredServer, work: Work, prompts: list[Prompt], number: int) -> str:
-    """Some requests to one life of a server; both of a round get the same prompts."""
-    if why := warm_up(bencher, party, work):
-        return why
-    for prompt in prompts_of_life(bencher, work, prompts, bencher.subject.run.load_s.value_or(0.0)):
-        if why := asked(bencher, party, work, prompt, number):
-            return why
-    return ""
 
 
 def prompts_of_life(bencher: Bencher, work: Work, prompts: list[Prompt], start_s: float) -> Iterator[Prompt]:

@@ -112,24 +112,20 @@ class Trials:
 
     def points(self) -> tuple[SweepPoint, ...]:
         """What came out, by value."""
-        return tuple(self._point(value) for value in sorted({r.value for r in self.readings} | set(self.broken)))
-
-    def _point(self, value: int) -> SweepPoint:
-        own = [reading for reading in self.readings if reading.value == value]
-        columns: tuple[tuple[str, list[float | None]], ...] = (
-            (DECODE, [reading.decode for reading in own]),
-            (PREFILL, [reading.prefill for reading in own]),
-            (LOAD, [reading.load_s for reading in own]),
-        )
-        known = {name: [v for v in column if v is not None] for name, column in columns}
-        memory = self.memory().get(value)
-        return SweepPoint(
-            at=value,
-            figures={name: spread_of(column) for name, column in known.items() if column},
-            seen={"server_memory_bytes": memory} if memory is not None else {},
-            failures=1 if value in self.broken else 0,
-            note=self.broken.get(value, ""),
-        )
+        points, memory = [], self.memory()
+        for value in sorted({r.value for r in self.readings} | set(self.broken)):
+            own = [reading for reading in self.readings if reading.value == value]
+            columns: dict[str, list[float | None]] = {
+                DECODE: [reading.decode for reading in own],
+                PREFILL: [reading.prefill for reading in own],
+                LOAD: [reading.load_s for reading in own],
+            }
+            known = {name: [v for v in column if v is not None] for name, column in columns.items()}
+            figures = {name: spread_of(column) for name, column in known.items() if column}
+            seen = {"server_memory_bytes": memory[value]} if value in memory else {}
+            failures, note = int(value in self.broken), self.broken.get(value, "")
+            points.append(SweepPoint(at=value, figures=figures, seen=seen, failures=failures, note=note))
+        return tuple(points)
 
 
 def memory_of(runtime: Runtime) -> float | None:

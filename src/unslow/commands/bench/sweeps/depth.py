@@ -86,7 +86,26 @@ class Depths:
         """All depths that were asked for, with what physics expects there."""
         asked = [depth for depth in self.wanted if depth in self._passes or depth in self._failures]
         expected = expected_rates(self._bencher.case, [self._told(depth) for depth in asked])
-        return tuple(self._point(depth, expected.get(self._told(depth))) for depth in asked)
+        points = []
+        for depth in asked:
+            passes, failures, told = self._passes.get(depth, []), self._failures.get(depth, []), self._told(depth)
+            # Reading counts only where tokens were computed, not where a cache had them
+            decode = [rate for done in passes if (rate := decode_rate(done))]
+            prefill = [rate for done in passes if (rate := prefill_rate(done))]
+            # What a cache had, of the answer in which most was computed
+            most = max(passes, key=lambda done: done.prompt_tokens, default=None)
+            kept = f"{most.prompt_tokens} read now, {most.cached_tokens} kept" if most and most.cached_tokens else ""
+            point = SweepPoint(
+                at=told,
+                label=f"depth {told}",
+                figures={name: spread_of(rates) for name, rates in ((DECODE, decode), (PREFILL, prefill)) if rates},
+                expected={DECODE: expected[told]} if expected.get(told) else {},
+                seen=_means(self._seen.get(depth, [])),
+                failures=len(failures),
+                note=f"{len(failures)} failed: {failures[0].why}" if failures else kept,
+            )
+            points.append(point)
+        return tuple(points)
 
     def seconds_per_prompt_token(self) -> float:
         """Of the last prompt that was long enough to tell; the client's clock does for an estimate."""
@@ -125,25 +144,6 @@ class Depths:
         """How deep it was by the server's count of the whole prompt; as asked where it does not tell."""
         told = [done.prompt_tokens + done.cached_tokens for done in self._passes.get(depth, [])]
         return max(told, default=0) or depth
-
-    def _point(self, depth: int, expected: float | None) -> SweepPoint:
-        passes, failures = self._passes.get(depth, []), self._failures.get(depth, [])
-        # Reading counts only where tokens were computed, not where a cache had them
-        decode = [rate for done in passes if (rate := decode_rate(done))]
-        prefill = [rate for done in passes if (rate := prefill_rate(done))]
-        figures = {name: spread_of(rates) for name, rates in ((DECODE, decode), (PREFILL, prefill)) if rates}
-        # What a cache had, of the answer in which most was computed
-        most = max(passes, key=lambda done: done.prompt_tokens, default=None)
-        kept = f"{most.prompt_tokens} read now, {most.cached_tokens} kept" if most and most.cached_tokens else ""
-        return SweepPoint(
-            at=self._told(depth),
-            label=f"depth {self._told(depth)}",
-            figures=figures,
-            expected={DECODE: expected} if expected else {},
-            seen=_means(self._seen.get(depth, [])),
-            failures=len(failures),
-            note=f"{len(failures)} failed: {failures[0].why}" if failures else kept,
-        )
 
 
 def _means(samples: Iterable[dict[str, float]]) -> dict[str, float]:

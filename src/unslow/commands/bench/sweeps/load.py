@@ -37,7 +37,21 @@ def sweep(own: Own, limits: Limits) -> Sweep:
     except KeyboardInterrupt:
         own.interrupted, stopped = True, "stopped by the user"
     judged = judge_load(next(iter(cold), None), warm, own.file_bytes(), next(iter(disk), None))
-    points = [_point(at, label, starts) for at, label, starts in ((0, "cold", cold), (1, "warm", warm)) if starts]
+    points = []
+    for at, (label, starts) in enumerate((("cold", cold), ("warm", warm))):
+        if starts:
+            last = starts[-1]
+            disk_rate = last.read_bytes / last.load_s if last.read_bytes and last.load_s > 0 else None
+            known = {
+                "disk_read_bytes": last.read_bytes,
+                "disk_read_bytes_per_s": disk_rate,
+                "waited_for_cpu_s": last.waited_s,
+                "first_request_s": last.first_s,
+                "later_request_s": last.later_s,
+            }
+            seen = {name: value for name, value in known.items() if value is not None}
+            figures = {LOAD: spread_of([start.load_s for start in starts])}
+            points.append(SweepPoint(at=at, label=label, figures=figures, seen=seen))
     return Sweep(
         axis=AXIS,
         points=tuple(points),
@@ -105,20 +119,3 @@ def _start(own: Own, case: str) -> Start:
         first = answer_or_retry(bencher, wanted)
         later = answer_or_retry(bencher, wanted._replace(round=2))
         return Start(own.load_s, read_bytes, first.client_total_s, later.client_total_s, waited_s)
-
-
-def _point(at: int, label: str, starts: list[Start]) -> SweepPoint:
-    last = starts[-1]
-    seen = {
-        "disk_read_bytes": last.read_bytes,
-        "disk_read_bytes_per_s": last.read_bytes / last.load_s if last.read_bytes and last.load_s > 0 else None,
-        "waited_for_cpu_s": last.waited_s,
-        "first_request_s": last.first_s,
-        "later_request_s": last.later_s,
-    }
-    return SweepPoint(
-        at=at,
-        label=label,
-        figures={LOAD: spread_of([start.load_s for start in starts])},
-        seen={name: value for name, value in seen.items() if value is not None},
-    )

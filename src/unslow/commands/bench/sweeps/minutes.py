@@ -163,21 +163,16 @@ class _Run:
         while (len(self._seen) + 1) * self._slice_s <= now - self._start_s:
             start = self._start_s + len(self._seen) * self._slice_s
             self._seen.append(bencher.sampler.seen(start, start + self._slice_s) if bencher.sampler else {})
-            settling = self.minutes >= _LONG_MINUTES and not len(self._seen) % _JUDGED_EVERY
-            if settling and (why := self._has_settled(now)):
-                return why
+            if self.minutes >= _LONG_MINUTES and not len(self._seen) % _JUDGED_EVERY:
+                # Where it has fallen far and stayed there for long, more minutes would show the same
+                drift = self._timeline().drift()
+                far = drift.verdict == "falls" and drift.late < (1 - _FAR_FALLEN) * drift.early
+                minute, since = (now - self._start_s) / _MINUTE_S, drift.settled_since
+                if far and since is not None and minute - since >= self.minutes / 3:
+                    return f"it fell in minute {drift.knee:g} and has stayed there since minute {since:g}"
         if not self.passes and len(self.failures) >= _NEVER and now - self._start_s > _NEVER_S:
             return f"{len(self.failures)} requests failed and none was answered"
         return ""
-
-    def _has_settled(self, now: float) -> str:
-        """Whether it has fallen far and stayed there for long: more minutes would show the same."""
-        drift = self._timeline().drift()
-        since = drift.settled_since
-        far = drift.verdict == "falls" and drift.late < (1 - _FAR_FALLEN) * drift.early
-        if not far or since is None or (now - self._start_s) / _MINUTE_S - since < self.minutes / 3:
-            return ""
-        return f"it fell in minute {drift.knee:g} and has stayed there since minute {since:g}"
 
     def swept(self, stopped: str) -> Sweep:
         """The result so far."""

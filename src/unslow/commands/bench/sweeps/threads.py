@@ -44,7 +44,16 @@ def _explored(trials: Trials, current: list[int]) -> str:
     trials.prompt_tokens = pace.prompt(PROMPT_S, LONGEST_PROMPT, trials.tokens)
     now = pace.runtime.threads.value_or(None)
     current += [int(now)] if now else []
-    values = sorted({max(1, int(value)) for value in limits.values}) or _first(trials, pace, current)
+    values = sorted({max(1, int(value)) for value in limits.values})
+    if not values:
+        cpu = trials.own.machine.cpu
+        set_now = next(iter(current), None)
+        physical, fast = cpu.physical_cores.value_or(None), cpu.performance_cores.value_or(None)
+        usual = first_threads(physical, fast, most_threads(cpu, set_now), set_now)
+        # Counts that take no more than their share of the time, were the speed in proportion to them
+        each_s = DECODE_S + PROMPT_S
+        most_s = max(SLOW_SHARE * limits.seconds, 2 * each_s)
+        values = [value for value in usual if each_s * pace.runtime.threads.value_or(value) / value <= most_s]
     if not _all_measured(trials, values, 1, pace):
         return OUT_OF_TIME
     while not limits.values and trials.speeds(DECODE) and (between := closer_values(trials.speeds(DECODE))):
@@ -61,17 +70,6 @@ def _explored(trials: Trials, current: list[int]) -> str:
         if number < rounds and is_clear(choose_value(trials.samples(DECODE))):
             return f"clear after {number} of {rounds} rounds"
     return ""
-
-
-def _first(trials: Trials, pace: Pace, current: list[int]) -> list[int]:
-    cpu = trials.own.machine.cpu
-    now = next(iter(current), None)
-    physical, fast = cpu.physical_cores.value_or(None), cpu.performance_cores.value_or(None)
-    values = first_threads(physical, fast, most_threads(cpu, now), now)
-    # Counts that take no more than their share of the time, were the speed in proportion to them
-    each_s = DECODE_S + PROMPT_S
-    most_s = max(SLOW_SHARE * trials.limits.seconds, 2 * each_s)
-    return [value for value in values if each_s * pace.runtime.threads.value_or(value) / value <= most_s]
 
 
 def most_threads(cpu: Cpu, current: int | None) -> int:

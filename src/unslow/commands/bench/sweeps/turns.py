@@ -8,7 +8,7 @@ from typing import NamedTuple
 from unslow.commands.bench.bencher import Bencher, Wanted
 from unslow.commands.bench.server import context_of
 from unslow.commands.bench.sweeps import Limits, until_stopped
-from unslow.facts.bench import FIRST, PREFILL, Failure, Pass, Sweep, SweepPoint
+from unslow.facts.bench import FIRST, PREFILL, Failure, Sweep, SweepPoint
 from unslow.think.stats.figures import prefill_rate
 from unslow.think.stats.repeats import spread_of
 from unslow.think.stats.turns import Turn, judge_turns
@@ -75,30 +75,24 @@ class _Talk:
             said = self._bencher.prompts.prompt(more)
             text = f"{text}{self._bencher.last_text}\n\n{said}" if text else said
             self._step(f"turn {number} of {self._count}")
-            outcome = self._bencher.ask(Wanted(f"turn {number}", self._sizes.answer, prompt=text, keep=True))
-            self._note(number, outcome)
+            label = f"turn {number}"
+            outcome = self._bencher.ask(Wanted(label, self._sizes.answer, prompt=text, keep=True))
             if isinstance(outcome, Failure):
+                self.points.append(SweepPoint(at=number, label=label, failures=1, note=f"failed: {outcome.why}"))
                 return f"turn {number} failed: {outcome.why}"
+            whole = outcome.prompt_tokens + outcome.cached_tokens or self._planned
+            computed = outcome.prompt_tokens or (0 if outcome.cached_tokens else whole)
+            new = max(0, whole - (self.turns[-1].whole_tokens if self.turns else 0))
+            self.turns.append(Turn(whole, computed, outcome.client_first_token_s, outcome.server_prefill_s))
+            figures = {FIRST: spread_of([outcome.client_first_token_s])}
+            if rate := prefill_rate(outcome):
+                figures[PREFILL] = spread_of([rate])
+            seen = {"prompt_tokens": float(whole), "computed_tokens": float(computed), "new_tokens": float(new)}
+            self.points.append(SweepPoint(at=number, label=label, figures=figures, seen=seen))
             spent = self._bencher.system.clock() - start
             if number >= FEWEST_TURNS and number < self._count and spent > self._limits.seconds:
                 return f"{spent:.0f} s were spent"
         return ""
-
-    def _note(self, number: int, outcome: Pass | Failure) -> None:
-        label = f"turn {number}"
-        if isinstance(outcome, Failure):
-            self.points.append(SweepPoint(at=number, label=label, failures=1, note=f"failed: {outcome.why}"))
-            return
-        whole = outcome.prompt_tokens + outcome.cached_tokens or self._planned
-        computed = outcome.prompt_tokens or (0 if outcome.cached_tokens else whole)
-        before = self.turns[-1].whole_tokens if self.turns else 0
-        self.turns.append(Turn(whole, computed, outcome.client_first_token_s, outcome.server_prefill_s))
-        rate = prefill_rate(outcome)
-        figures = {FIRST: spread_of([outcome.client_first_token_s])} | ({PREFILL: spread_of([rate])} if rate else {})
-        seen = {"prompt_tokens": whole, "computed_tokens": computed, "new_tokens": max(0, whole - before)}
-        self.points.append(
-            SweepPoint(at=number, label=label, figures=figures, seen={name: float(n) for name, n in seen.items()})
-        )
 
     def _step(self, text: str) -> None:
         self._bencher.progress.step(f"turns, {text}", len(self.points) / self._count)

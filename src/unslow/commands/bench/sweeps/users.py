@@ -75,9 +75,23 @@ def _measure_all(bencher: Bencher, limits: Limits, done: list[_Measured]) -> str
     bencher.ask(Wanted(AXIS, min(limits.tokens, _WARM_UP_TOKENS), round=0))
     for number, users in enumerate(values):
         bencher.progress.step(f"{_users(users)} at once", number / len(values))
-        done.append(_Measured(users, [], [], [], None))
+        one = _Measured(users, [], [], [], None)
+        done.append(one)
         start_s = bencher.system.clock()
-        done[-1] = _measured(bencher, done[-1], limits, end_s)
+        for repeat in range(1, max(1, limits.repeats) + 1):
+            outcomes = bencher.together([Wanted(_users(users), limits.tokens, round=repeat)] * users)
+            passes = [outcome for outcome in outcomes if isinstance(outcome, Pass)]
+            one.passes.extend(passes)
+            one.failures.extend(outcome for outcome in outcomes if isinstance(outcome, Failure))
+            if burst := burst_of(passes):
+                one.bursts.append(burst)
+            if one.failures or bencher.system.clock() > end_s:
+                break
+        if one.passes and one.bursts:
+            # What physics expects of as many as are answered at once, at the depth that they were measured at
+            depths = [p.prompt_tokens + p.cached_tokens + p.generated_tokens / 2 for p in one.passes]
+            at_once = median_burst(one.bursts).at_once
+            done[-1] = one._replace(expected=expected_together(bencher.case, at_once, sum(depths) / len(depths)))
         now = bencher.system.clock()
         if values[number + 1 :] and (why := _enough(bencher, limits, done, end_s - now, now - start_s)):
             return why
@@ -100,23 +114,6 @@ def _enough(bencher: Bencher, limits: Limits, done: Sequence[_Measured], left_s:
         return why
     needed_s = 0.0 if limits.values else took_s  # twice as many take about as long, or twice as long
     return f"more users would take longer than {limits.seconds:.0f} s" if needed_s > left_s else ""
-
-
-def _measured(bencher: Bencher, one: _Measured, limits: Limits, end_s: float) -> _Measured:
-    for number in range(1, max(1, limits.repeats) + 1):
-        outcomes = bencher.together([Wanted(_users(one.users), limits.tokens, round=number)] * one.users)
-        passes = [outcome for outcome in outcomes if isinstance(outcome, Pass)]
-        one.passes.extend(passes)
-        one.failures.extend(outcome for outcome in outcomes if isinstance(outcome, Failure))
-        if burst := burst_of(passes):
-            one.bursts.append(burst)
-        if one.failures or bencher.system.clock() > end_s:
-            break
-    if not one.passes or not one.bursts:
-        return one
-    # What physics expects of as many as are answered at once, at the depth that they were measured at
-    depth = sum(p.prompt_tokens + p.cached_tokens + p.generated_tokens / 2 for p in one.passes) / len(one.passes)
-    return one._replace(expected=expected_together(bencher.case, median_burst(one.bursts).at_once, depth))
 
 
 def _point(one: _Measured) -> SweepPoint:
