@@ -371,25 +371,23 @@ class History:
             if connection is None or row is None:
                 raise UserError(f"{where} is gone", _STORE_HINT)
             bench = parse_bench(_inflated(row[0], where), where)
-            return _recovered(bench, connection) if row[1] else bench
-
-
-def _recovered(bench: Bench, connection: sqlite3.Connection) -> Bench:
-    query = "SELECT body FROM pieces WHERE bench = ? ORDER BY number LIMIT ?"
-    bodies, good = connection.execute(query, (bench.id, MOST_PIECES)).fetchall(), []
-    for (body,) in bodies:  # where one can't be read, the others still can
-        with suppress(UserError, msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
-            good.append(msgspec.json.decode(_inflated(body, "a piece"), type=Piece))
-    lost = len(bodies) - len(good)
-    notes = ["it broke off; what had been answered by then was kept"]
-    notes += [f"{lost} of {len(bodies)} pieces of it can't be read"] if lost else []
-    return msgspec.structs.replace(
-        bench,
-        passes=(*bench.passes, *(one for piece in good for one in piece.passes)),
-        failures=(*bench.failures, *(one for piece in good for one in piece.failures)),
-        interrupted=True,
-        notes=(*bench.notes, *notes),
-    )
+            if not row[1]:
+                return bench
+            query = "SELECT body FROM pieces WHERE bench = ? ORDER BY number LIMIT ?"
+            bodies, good = connection.execute(query, (bench.id, MOST_PIECES)).fetchall(), []
+        for (body,) in bodies:  # where one can't be read, the others still can
+            with suppress(UserError, msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+                good.append(msgspec.json.decode(_inflated(body, "a piece"), type=Piece))
+        lost = len(bodies) - len(good)
+        notes = ["it broke off; what had been answered by then was kept"]
+        notes += [f"{lost} of {len(bodies)} pieces of it can't be read"] if lost else []
+        return msgspec.structs.replace(
+            bench,
+            passes=(*bench.passes, *(one for piece in good for one in piece.passes)),
+            failures=(*bench.failures, *(one for piece in good for one in piece.failures)),
+            interrupted=True,
+            notes=(*bench.notes, *notes),
+        )
 
 
 def _alike(like: Bench | None) -> _Where:
