@@ -139,23 +139,20 @@ def _lines(value: Value, depth: int) -> Iterator[str]:
     pad = "  " * depth
     if isinstance(value, Mapping):
         for key, inner in value.items():
-            yield from _entry(f"{pad}{_text(key)}:", inner, depth)
+            head = f"{pad}{_text(key)}:"
+            if _is_nested(inner):
+                yield head
+                yield from _lines(inner, depth + 1)
+            elif isinstance(inner, str) and "\n" in inner:
+                yield f"{head} |-"
+                yield from (f"{pad}  {line}".rstrip() for line in inner.splitlines())
+            else:
+                yield f"{head} {_scalar(inner)}"
     elif isinstance(value, Sequence) and not isinstance(value, str):
         for inner in value:
             first, *rest = _lines(inner, depth + 1) if _is_nested(inner) else [f"{pad}  {_scalar(inner)}"]
             yield f"{pad}- {first.strip()}"
             yield from rest
-
-
-def _entry(head: str, inner: Value, depth: int) -> Iterator[str]:
-    if _is_nested(inner):
-        yield head
-        yield from _lines(inner, depth + 1)
-    elif isinstance(inner, str) and "\n" in inner:
-        yield f"{head} |-"
-        yield from (f"{'  ' * (depth + 1)}{line}".rstrip() for line in inner.splitlines())
-    else:
-        yield f"{head} {_scalar(inner)}"
 
 
 def _is_nested(value: Value) -> bool:

@@ -278,7 +278,14 @@ class CalibrationStore:
     def read_all(self, system: System) -> list[Stored]:
         """Every calibration, newest first, and every file that should be one and is not."""
         names = [name for name in try_look([], system.list_dir, str(self.folder)) if _NAME.fullmatch(name)]
-        found = [_read(system, str(self.folder / name)) for name in names[:MOST_FILES]]
+        found = []
+        for path in (str(self.folder / name) for name in names[:MOST_FILES]):
+            try:
+                found.append(Stored(path, parse_calibration(system.read_bytes(path, LARGEST_BYTES), path)))
+            except LookError as error:
+                found.append(Stored(path, None, error.why))
+            except UserError as error:
+                found.append(Stored(path, None, error.message))
         return sorted(found, key=lambda s: s.calibration.taken_at if s.calibration else "", reverse=True)
 
     def save(self, calibration: Calibration) -> Path:
@@ -311,15 +318,6 @@ def calibration_file_name(calibration: Calibration) -> str:
     model = calibration.scale.model if calibration.scale else ""
     engine = re.sub(r"[^a-z0-9]+", "_", calibration.engine.lower())[:40].strip("_") or "engine"
     return f"calibration-{engine}-{hashlib.sha256(repr([*key, model]).encode()).hexdigest()[:12]}.json"
-
-
-def _read(system: System, path: str) -> Stored:
-    try:
-        return Stored(path, parse_calibration(system.read_bytes(path, LARGEST_BYTES), path))
-    except LookError as error:
-        return Stored(path, None, error.why)
-    except UserError as error:
-        return Stored(path, None, error.message)
 
 
 def read_calibrations(system: System, store: CalibrationStore | None = None) -> list[Calibration]:

@@ -180,19 +180,6 @@ _SAME: tuple[tuple[str, Callable[[Any], str], str], ...] = (
 """Facts on which all sources must agree: how each is said, and what it means where they do not."""
 
 
-def setting_contradictions(sources: Sequence[tuple[str, Runtime]]) -> list[Contradiction]:
-    """Everything that was asked for and came out differently."""
-    found = []
-    for name, say, meaning in _SAME:
-        said = [(role, fact) for role, runtime in sources for fact in all_stated([runtime], name)]
-        said = [(role, fact) for role, fact in said if fact.value != "auto"]
-        if any(first.value != second.value for (_, first), (_, second) in pairwise(said)):
-            statements = tuple(statement(fact, say, role) for role, fact in said)
-            found.append(Contradiction(about=name, statements=statements, meaning=meaning))
-    context = _context([runtime for _, runtime in sources])
-    return [*found, context] if context else found
-
-
 def _context(runtimes: Sequence[Runtime]) -> Contradiction | None:
     """Asked for against decided; either may be meant for one slot or for all of them."""
     asked, decided, slots = (stated(runtimes, name) for name in ("context_set", "context_length", "slots"))
@@ -215,9 +202,16 @@ def _context(runtimes: Sequence[Runtime]) -> Contradiction | None:
 def contradictions(sources: Sequence[tuple[str, Runtime]], model: Model, machine: Machine) -> tuple[Contradiction, ...]:
     """Every contradiction between the sources, and between them and the machine."""
     runtimes = [runtime for _, runtime in sources]
-    placed = _layers(runtimes), _bytes_of_layers(runtimes, model), _device(runtimes)
-    found = (*placed, _threads(runtimes, machine), _vram(runtimes, machine))
-    return (*setting_contradictions(sources), *(contradiction for contradiction in found if contradiction))
+    found: list[Contradiction | None] = []
+    for name, say, meaning in _SAME:  # what was asked for and came out differently
+        said = [(role, fact) for role, runtime in sources for fact in all_stated([runtime], name)]
+        said = [(role, fact) for role, fact in said if fact.value != "auto"]
+        if any(first.value != second.value for (_, first), (_, second) in pairwise(said)):
+            statements = tuple(statement(fact, say, role) for role, fact in said)
+            found.append(Contradiction(about=name, statements=statements, meaning=meaning))
+    found += [_context(runtimes), _layers(runtimes), _bytes_of_layers(runtimes, model), _device(runtimes)]
+    found += [_threads(runtimes, machine), _vram(runtimes, machine)]
+    return tuple(contradiction for contradiction in found if contradiction)
 
 
 def added_contradictions(before: Sequence[Contradiction], more: Sequence[Contradiction]) -> tuple[Contradiction, ...]:

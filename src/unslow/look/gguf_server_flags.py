@@ -147,7 +147,16 @@ def spelled_flags(command: Sequence[str]) -> list[Spelled]:
         if name is None:
             at += 1
             continue
-        value, end = _value(FLAGS[name], word, command, at, attached if equals else None)
+        flag, end = FLAGS[name], at + 1
+        value = command[end] if end < len(command) else ""
+        if flag.switch:
+            value = "off" if word in flag.opposites else "on"
+        elif equals:
+            value = attached
+        elif word in FLAGS["flash_attention"].spellings and value not in (*ON, *OFF, "auto", "-1"):
+            value = "on"  # before b6325 the flag stood alone
+        else:
+            end = min(at + 2, len(command))
         found.append(Spelled(name, at, end, value))
         at = end
     return found
@@ -160,14 +169,3 @@ def without_secrets(command: Sequence[str]) -> list[str]:
     flags = [at for at, word in enumerate(command) if word.startswith("-")]
     ends = [next((at for at in flags if at >= secret.end), len(command)) for secret in secrets]
     return with_secrets_hidden(command, [(secret.start, end) for secret, end in zip(secrets, ends, strict=True)])
-
-
-def _value(flag: Flag, word: str, command: Sequence[str], at: int, attached: str | None) -> tuple[str, int]:
-    following = command[at + 1] if at + 1 < len(command) else ""
-    if flag.switch:
-        return ("off" if word in flag.opposites else "on"), at + 1
-    if attached is not None:
-        return attached, at + 1
-    if word in FLAGS["flash_attention"].spellings and following not in (*ON, *OFF, "auto", "-1"):
-        return "on", at + 1  # before b6325 the flag stood alone
-    return following, min(at + 2, len(command))

@@ -31,23 +31,6 @@ SELECTED = """
 _LONGEST = 300
 
 
-def columns_of(bench: Bench, owner: str) -> dict[str, Any]:
-    """What the tables hold beside the benchmark itself; `owner` is empty once it is finished."""
-    decode, prefill = bench.figures.get(DECODE), bench.figures.get(PREFILL)
-    same = ("id", "taken_at", "label", "protocol", "runtime", "runtime_version", "model", "seconds")
-    return {
-        **{name: getattr(bench, name) for name in same},
-        "machine": machine_key(bench),
-        "setup": setup_key(bench),
-        "decode": decode.median if decode else None,
-        "prefill": prefill.median if prefill else None,
-        "answered": len(bench.passes),
-        "failed": len(bench.failures),
-        "interrupted": int(bench.interrupted),
-        "owner": owner,
-    }
-
-
 def entry_of(row: tuple[Any, ...]) -> Entry:
     """A row of `SELECTED`, whatever a tampered file holds there."""
     taken: dict[str, Any] = dict(zip(Entry._fields, row, strict=False))
@@ -292,7 +275,20 @@ class History:
         if len(data) > LARGEST_BENCH_BYTES:  # it could not be read again
             limit = f"{LARGEST_BENCH_BYTES >> 20} MiB"
             raise UserError(f"this benchmark is larger than {limit}", "write it to a file instead")
-        known = {**columns_of(bench, owner), "body": zlib.compress(data)}
+        decode, prefill = bench.figures.get(DECODE), bench.figures.get(PREFILL)
+        same = ("id", "taken_at", "label", "protocol", "runtime", "runtime_version", "model", "seconds")
+        known = {
+            **{name: getattr(bench, name) for name in same},
+            "machine": machine_key(bench),
+            "setup": setup_key(bench),
+            "decode": decode.median if decode else None,
+            "prefill": prefill.median if prefill else None,
+            "answered": len(bench.passes),
+            "failed": len(bench.failures),
+            "interrupted": int(bench.interrupted),
+            "owner": owner,  # Empty once it is finished
+            "body": zlib.compress(data),
+        }
         names, marks = ", ".join(known), ", ".join("?" * len(known))
         fresh = ", ".join(f"{name} = excluded.{name}" for name in known)
         query = f"INSERT INTO benches ({names}) VALUES ({marks}) ON CONFLICT (id) DO UPDATE SET {fresh}"  # noqa: S608
@@ -341,7 +337,15 @@ class History:
 
     def _meant(self, word: str, like: Bench | None = None) -> Entry:
         if last := _LAST.fullmatch(word):
-            return self._entry_of_last(int(last[1] or 0), like)
+            back = int(last[1] or 0)
+            found = self._entries(_alike(like), back + 1)
+            if len(found) > back:
+                return found[back]
+            which = f"{like.protocol} benchmark" if like else "benchmark"
+            of = f" of {like.model} with {like.runtime} on this machine" if like else ""
+            several = len(found) > 1
+            only = f"only {len(found)} {which}{'s' if several else ''}{of} {'are' if several else 'is'} kept"
+            raise UserError(only if found else f"no earlier {which}{of} is kept", _STORE_HINT)
         for condition in ("id = ?", "label = ? AND label != ''"):
             if found := self._entries(_Where(condition, (word,)), 1):
                 return found[0]
@@ -349,18 +353,9 @@ class History:
         if len(begins) == 1 and len(word) >= _SHORTEST_PREFIX:
             return begins[0]
         if begins:
-            several = ", ".join(entry.id for entry in begins[:4])
-            raise UserError(f"several benchmarks begin with {word[:80]!r}: {several}", "give more of the id")
+            named = ", ".join(entry.id for entry in begins[:4])
+            raise UserError(f"several benchmarks begin with {word[:80]!r}: {named}", "give more of the id")
         raise UserError(f"no benchmark {word[:80]!r} is kept", _STORE_HINT)
-
-    def _entry_of_last(self, back: int, like: Bench | None) -> Entry:
-        found = self._entries(_alike(like), back + 1)
-        if len(found) > back:
-            return found[back]
-        which = f"{like.protocol} benchmark" if like else "benchmark"
-        of = f" of {like.model} with {like.runtime} on this machine" if like else ""
-        only = f"only {len(found)} {which}{'s' if len(found) > 1 else ''}{of} {'are' if len(found) > 1 else 'is'} kept"
-        raise UserError(only if found else f"no earlier {which}{of} is kept", _STORE_HINT)
 
     def _entries(self, where: _Where, limit: int) -> list[Entry]:
         query = f"SELECT {SELECTED} FROM benches WHERE {where.text} {_NEWEST} LIMIT ?"  # noqa: S608 (fixed texts)
@@ -376,25 +371,23 @@ class History:
             if connection is None or row is None:
                 raise UserError(f"{where} is gone", _STORE_HINT)
             bench = parse_bench(_inflated(row[0], where), where)
-            return _recovered(bench, connection) if row[1] else bench
-
-
-def _recovered(bench: Bench, connection: sqlite3.Connection) -> Bench:
-    query = "SELECT body FROM pieces WHERE bench = ? ORDER BY number LIMIT ?"
-    bodies, good = connection.execute(query, (bench.id, MOST_PIECES)).fetchall(), []
-    for (body,) in bodies:  # where one can't be read, the others still can
-        with suppress(UserError, msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
-            good.append(msgspec.json.decode(_inflated(body, "a piece"), type=Piece))
-    lost = len(bodies) - len(good)
-    notes = ["it broke off; what had been answered by then was kept"]
-    notes += [f"{lost} of {len(bodies)} pieces of it can't be read"] if lost else []
-    return msgspec.structs.replace(
-        bench,
-        passes=(*bench.passes, *(one for piece in good for one in piece.passes)),
-        failures=(*bench.failures, *(one for piece in good for one in piece.failures)),
-        interrupted=True,
-        notes=(*bench.notes, *notes),
-    )
+            if not row[1]:
+                return bench
+            query = "SELECT body FROM pieces WHERE bench = ? ORDER BY number LIMIT ?"
+            bodies, good = connection.execute(query, (bench.id, MOST_PIECES)).fetchall(), []
+        for (body,) in bodies:  # where one can't be read, the others still can
+            with suppress(UserError, msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+                good.append(msgspec.json.decode(_inflated(body, "a piece"), type=Piece))
+        lost = len(bodies) - len(good)
+        notes = ["it broke off; what had been answered by then was kept"]
+        notes += [f"{lost} of {len(bodies)} pieces of it can't be read"] if lost else []
+        return msgspec.structs.replace(
+            bench,
+            passes=(*bench.passes, *(one for piece in good for one in piece.passes)),
+            failures=(*bench.failures, *(one for piece in good for one in piece.failures)),
+            interrupted=True,
+            notes=(*bench.notes, *notes),
+        )
 
 
 def _alike(like: Bench | None) -> _Where:

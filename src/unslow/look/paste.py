@@ -89,21 +89,22 @@ def merged_subjects(subjects: Iterable[Subject]) -> tuple[Subject, ...]:
             named[name] = merged_subject(named[name], subject) if name in named else subject
         else:
             nameless = merged_subject(nameless, subject)
-    found = _nested(named)
+    inner = named.get(_INNER)
+    outer = next((name for name in _AROUND_LLAMA_CPP if name in named), "")
+    if inner is not None and outer:  # its lines are the exact ones, the name is that of the program around it
+        whole = merged_subject(named[outer], inner)
+        kept = {name: getattr(named[outer].runtime, name) for name in _OUTER_FACTS}
+        if not isinstance(kept["loads"], Known):
+            del kept["loads"]
+        whole = msgspec.structs.replace(whole, runtime=msgspec.structs.replace(whole.runtime, **kept))
+        found = [whole, *(subject for name, subject in named.items() if name not in (_INNER, outer))]
+    else:
+        found = list(named.values())
     if not found:
         return () if nameless == Subject() else (nameless,)
     # what nobody claims is said of the only runtime, or of the one that most is known of
     first, *others = sorted(found, key=known_facts, reverse=True)
     return (merged_subject(nameless, first), *others)
-
-
-def with_contradictions(subject: Subject, said: Sequence[Subject], machine: Machine, subjects: int) -> Subject:
-    """The subject with where those who speak of it, in the order of asking and answering, can't all be right."""
-    name = subject.runtime.name.value_or("")
-    names = {name, "" if subjects == 1 else name, _INNER if name in _AROUND_LLAMA_CPP else name}
-    sources = [each.runtime for each in said if each.runtime.name.value_or("") in names]
-    found = contradictions([("", runtime) for runtime in sources], subject.model, machine)
-    return msgspec.structs.replace(subject, contradictions=added_contradictions(subject.contradictions, found))
 
 
 def merged_subject(base: Subject, over: Subject) -> Subject:
@@ -143,20 +144,6 @@ def surer_facts(base: Any, over: Any) -> Any:
         if isinstance(old, Known) and isinstance(new, Known):
             keep[name] = old if _WEIGHT[old.origin] > _WEIGHT[new.origin] else new
     return msgspec.structs.replace(overlaid(base, over), **keep)
-
-
-def _nested(named: dict[str, Subject]) -> list[Subject]:
-    """llama.cpp within the program around it: its lines are the exact ones, the name is the outer one."""
-    inner = named.get(_INNER)
-    outer = next((name for name in _AROUND_LLAMA_CPP if name in named), "")
-    if inner is None or not outer:
-        return list(named.values())
-    whole = merged_subject(named[outer], inner)
-    kept = {name: getattr(named[outer].runtime, name) for name in _OUTER_FACTS}
-    if not isinstance(kept["loads"], Known):
-        del kept["loads"]
-    whole = msgspec.structs.replace(whole, runtime=msgspec.structs.replace(whole.runtime, **kept))
-    return [whole, *(subject for name, subject in named.items() if name not in (_INNER, outer))]
 
 
 # How programs begin the lines that no dialect cared for.
@@ -261,8 +248,16 @@ def _subjects(found: Mapping[str, Seen], machine: Machine) -> tuple[Subject, ...
     for name, seen in found.items():
         kind = asked if name.endswith(COMMAND_DIALECT) else logged if name in line_dialects() else shown
         kind.append(seen.subject)
-    subjects = merged_subjects([*asked, *shown, *logged])
-    return tuple(with_contradictions(subject, [*asked, *logged], machine, len(subjects)) for subject in subjects)
+    merged = merged_subjects([*asked, *shown, *logged])
+    subjects = []
+    for subject in merged:
+        name = subject.runtime.name.value_or("")
+        names = {name, "" if len(merged) == 1 else name, _INNER if name in _AROUND_LLAMA_CPP else name}
+        sources = [("", each.runtime) for each in (*asked, *logged) if each.runtime.name.value_or("") in names]
+        contradicted = contradictions(sources, subject.model, machine)
+        every = added_contradictions(subject.contradictions, contradicted)
+        subjects.append(msgspec.structs.replace(subject, contradictions=every))
+    return tuple(subjects)
 
 
 def _together(first: Mapping[str, Seen], second: Mapping[str, Seen]) -> dict[str, Seen]:

@@ -182,16 +182,6 @@ class RunFile(msgspec.Struct, frozen=True):
     machine_busy_s: list[Amount | None] = []
 
 
-def parse_run_file(raw: Any, where: str) -> RunFile | Unknown:
-    """The file as a struct; a field of a wrong type is the user's to repair."""
-    if isinstance(raw, Unknown):
-        return raw
-    try:
-        return msgspec.convert(raw, RunFile)
-    except (msgspec.ValidationError, OverflowError) as error:
-        raise UserError(f"{where}: {error}", "see the recorded machines for the form of this file") from error
-
-
 def run_of_file(file: RunFile, series: str, log_load_s: Fact[float], gpus_described: int) -> Run:
     """Medians over the runs, what the processors did meanwhile, and the GPUs while the model was loaded."""
     load_s = log_load_s if file.load_s is None or file.ok is False else measured(file.load_s, RUN_FILE)
@@ -239,7 +229,12 @@ def is_plain_folder(path: Path) -> bool:
 def read_plain_folder(path: Path) -> Snapshot:
     """The snapshot that the files amount to; a missing or broken file costs its own facts only."""
     folder = _Folder(LiveSystem(), path)
-    run = parse_run_file(folder.json("run.json"), str(path / "run.json"))
+    raw = folder.json(RUN_FILE)
+    try:
+        run = raw if isinstance(raw, Unknown) else msgspec.convert(raw, RunFile)
+    except (msgspec.ValidationError, OverflowError) as error:  # a field of a wrong type is the user's to repair
+        hint = "see the recorded machines for the form of this file"
+        raise UserError(f"{path / RUN_FILE}: {error}", hint) from error
     status = parse_status(folder.text("proc_status.txt").value_or(""), "proc_status.txt")
     return Snapshot(
         unslow_version=__version__, machine=_machine(folder, run, status), subjects=(_subject(folder, run, status),)

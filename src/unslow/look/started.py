@@ -5,6 +5,7 @@ import subprocess
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from http import HTTPStatus
+from pathlib import Path
 from typing import Any, Self
 
 from unslow.look.system import LookError, System, try_look
@@ -33,7 +34,14 @@ Waiting = Callable[[float], None]  # Hears how long it has taken so far
 
 
 class Started(ABC):
-    """It runs until `stop`; use it in a `with` block."""
+    """It runs until `stop`; use it in a `with` block. Its log lies in a folder of its own, and lasts as long."""
+
+    def __init__(self, process: "subprocess.Popen[str]", log: Path) -> None:
+        self._process, self._folder, self.log_path = process, log.parent, str(log)
+
+    @property
+    def ended(self) -> bool:
+        return self._process.poll() is not None
 
     @abstractmethod
     def stop(self) -> None:

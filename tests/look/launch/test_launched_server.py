@@ -176,8 +176,8 @@ def test_a_killed_parent_leaves_nothing_behind(program, tmp_path, deadly):
 @pytest.mark.parametrize("deadly", [signal.SIGKILL, signal.SIGTERM])
 def test_a_killed_guard_takes_the_server_along(program, deadly):
     server = launch(SYSTEM, parse_command(program), {})
-    server._guard.send_signal(deadly)
+    server._process.send_signal(deadly)
     assert gone(server.pid)
-    server._guard.wait()
+    server._process.wait()
     assert server.ended
     server.stop()

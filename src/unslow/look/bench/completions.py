@@ -37,36 +37,20 @@ from unslow.look.system.live import was_closed
 Tasks = dict[str, str]  # What each slot of the others works on, or worked on last
 
 
-class Company:
-    """Looks at the slots of others before and after a request."""
+def read_tasks_of_others(system: System, target: Target, plan: Plan) -> Tasks | None:
+    """None where the server does not tell."""
+    if plan.slot is None or not target.runtime.endswith("llama.cpp"):
+        return None
 
-    def __init__(self, system: System, target: Target, plan: Plan) -> None:
-        self._system, self._target, self._slot = system, target, plan.slot
-        self._before: Tasks | None = None
+    def read() -> Tasks:
+        tasks = {}
+        for slot in objects_at({"slots": target.server(system.live()).json("/slots")}, "slots"):
+            if slot.get("id") != plan.slot:
+                task = slot.get("id_task") if type(slot.get("id_task")) is int else ""
+                tasks[str(slot.get("id"))] = f"{task}{' at work' if slot.get('is_processing') is True else ''}"
+        return tasks
 
-    def look(self) -> None:
-        self._before = self._tasks()
-
-    def came(self) -> bool:
-        """Whether others were answered since the last look; False where the server does not tell."""
-        after = self._tasks()
-        if self._before is None or after is None:
-            return False
-        return after != self._before or any(task.endswith(" at work") for task in after.values())
-
-    def _tasks(self) -> Tasks | None:
-        if self._slot is None or not self._target.runtime.endswith("llama.cpp"):
-            return None
-
-        def read() -> Tasks:
-            tasks = {}
-            for slot in objects_at({"slots": self._target.server(self._system.live()).json("/slots")}, "slots"):
-                if slot.get("id") != self._slot:
-                    task = slot.get("id_task") if type(slot.get("id_task")) is int else ""
-                    tasks[str(slot.get("id"))] = f"{task}{' at work' if slot.get('is_processing') is True else ''}"
-            return tasks
-
-        return try_look(None, lambda: converted(self._system.ask("slots of others", read), Tasks))
+    return try_look(None, lambda: converted(system.ask("slots of others", read), Tasks))
 
 
 # How many tokens of the answers were thinking, where these answers can tell.
@@ -190,7 +174,7 @@ def _measured(
 ) -> Run:
     stamp, done = system.now(), list[WatchedAnswer]()
     warm: WatchedAnswer | None = None
-    company, shared = Company(system, target, plan), 0
+    shared = 0
     may_think = may_think_unseen(system, target)
     try:
         progress("warming up", 0.0)
@@ -203,9 +187,11 @@ def _measured(
             number = len(done) + 1
             most = f"{'' if repeats.fewest == repeats.most else 'up to '}{repeats.most}"
             progress(f"measuring, {number} of {most}: {tokens} tokens", number / (repeats.most + 1))
-            company.look()
+            before = read_tasks_of_others(system, target, plan)
             seen = watched_answer(system, target, plan, (_prompt(stamp, number + shared), tokens), sampler)
-            if company.came():
+            after = read_tasks_of_others(system, target, plan)
+            told = before is not None and after is not None
+            if told and (after != before or any(task.endswith(" at work") for task in (after or {}).values())):
                 shared, tokens = shared + 1, max(FEWEST_TOKENS, tokens // 3)  # a short one fits between two of theirs
             else:
                 done.append(seen)

@@ -92,10 +92,18 @@ def as_far_as_it_came(system: System, target: Target, plan: Plan, wanted: tuple[
     try:
         return complete(system, target, plan, *wanted), True
     except LookError as error:
-        cut = _cut_short(target, error) if was_closed(error) else None
-        if cut is None:
-            raise
-        return cut, False
+        arrivals = error.arrivals_s if isinstance(error, AskError) and was_closed(error) else ()
+        if len(arrivals) < _FEWEST_CUT or not target.runtime.endswith("llama.cpp") or arrivals[-1] <= arrivals[0]:
+            raise  # elsewhere a piece is not one token
+        completion = Completion(
+            prompt_tokens=0,
+            generated_tokens=len(arrivals),
+            prefill_s=arrivals[0],
+            decode_s=arrivals[-1] - arrivals[0],
+            client_first_token_s=arrivals[0],
+            client_total_s=arrivals[-1],
+        )
+        return Timed(completion, "client clock, of an answer that was cut short", prompt_timed=False), False
 
 
 def complete(system: System, target: Target, plan: Plan, prompt: str, tokens: int) -> Timed:
@@ -142,19 +150,3 @@ def completion_of(reply: Reply) -> Completion:
 def decode_rate(completion: Completion) -> float:
     """Tokens per second by the server's clock: the first token belongs to the prompt, so n tokens took n - 1 steps."""
     return max(1, completion.generated_tokens - 1) / max(completion.decode_s, 1e-9)
-
-
-def _cut_short(target: Target, error: LookError) -> Timed | None:
-    """What came of an answer before the time was up, by the client's clock; None where that is too little to time."""
-    arrivals = error.arrivals_s if isinstance(error, AskError) else ()
-    if len(arrivals) < _FEWEST_CUT or not target.runtime.endswith("llama.cpp") or arrivals[-1] <= arrivals[0]:
-        return None  # elsewhere a piece is not one token
-    completion = Completion(
-        prompt_tokens=0,
-        generated_tokens=len(arrivals),
-        prefill_s=arrivals[0],
-        decode_s=arrivals[-1] - arrivals[0],
-        client_first_token_s=arrivals[0],
-        client_total_s=arrivals[-1],
-    )
-    return Timed(completion, "client clock, of an answer that was cut short", prompt_timed=False)

@@ -24,7 +24,7 @@ class Engine(Started):
     """A running engine."""
 
     def __init__(self, process: "subprocess.Popen[str]", folder: Path) -> None:
-        self._process, self._folder = process, folder
+        super().__init__(process, folder / "engine.log")
         self.url = ""  # until the child has told it
 
         def listen() -> None:
@@ -37,15 +37,6 @@ class Engine(Started):
     @property
     def pid(self) -> int:
         return self._process.pid
-
-    @property
-    def log_path(self) -> str:
-        """llama.cpp's own log; it lasts until `stop`."""
-        return str(self._folder / "engine.log")
-
-    @property
-    def ended(self) -> bool:
-        return self._process.poll() is not None
 
     def stop(self) -> None:
         if not self.ended:

@@ -39,27 +39,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
     # The output, for the address alone: native code that prints there reaches the error output from now on
     answer = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    _end_with_input()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, who then ends this process
+    # Have the kernel end this process when the other end of the input closes, even in the middle of a load: that holds
+    # the interpreter's lock, so no Python thread could notice. Elsewhere than on Linux, the end comes after the load.
+    if sys.platform == "linux" and stat.S_ISFIFO(os.fstat(0).st_mode):
+        import fcntl  # noqa: PLC0415 (not on Windows)
+
+        fcntl.fcntl(0, fcntl.F_SETOWN, os.getpid())
+        fcntl.fcntl(0, fcntl.F_SETFL, fcntl.fcntl(0, fcntl.F_GETFL) | os.O_ASYNC)
     server = _server(options)
     if not server.listening_address.startswith(f"http://{LOOPBACK}:"):
         sys.exit(f"refusing to serve on {server.listening_address}: it is not loopback")
     print(server.listening_address, file=answer, flush=True)
     sys.stdin.buffer.read()
     os._exit(0)  # the server has no way to stop; its threads would hold up an ordinary exit
-
-
-def _end_with_input() -> None:
-    """Have the kernel end this process when the other end of the input closes, even in the middle of a load.
-
-    The load holds the interpreter's lock, so no Python thread could notice. Elsewhere than on Linux, the end comes when
-    the load is over.
-    """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, who then ends this process
-    if sys.platform == "linux" and stat.S_ISFIFO(os.fstat(0).st_mode):
-        import fcntl  # noqa: PLC0415 (not on Windows)
-
-        fcntl.fcntl(0, fcntl.F_SETOWN, os.getpid())
-        fcntl.fcntl(0, fcntl.F_SETFL, fcntl.fcntl(0, fcntl.F_GETFL) | os.O_ASYNC)
 
 
 def _server(options: argparse.Namespace) -> Any:

@@ -202,14 +202,6 @@ def process_family(sample: CpuSample, pids: Collection[int]) -> frozenset[int]:
     return frozenset(found)
 
 
-def _parents(sample: CpuSample, pid: int) -> tuple[int, ...]:
-    found: list[int] = []
-    while (parent := sample.processes[pid].parent) in sample.processes and parent not in found:
-        found.append(parent)
-        pid = parent
-    return tuple(found)
-
-
 def cpus_between(before: CpuSample, after: CpuSample, exclude_pids: Collection[int] = ()) -> CpuUse:
     """What others used, by name, the processes left out and all that they started apart; stolen time is others'."""
     exclude_pids = process_family(after, exclude_pids)
@@ -227,7 +219,12 @@ def cpus_between(before: CpuSample, after: CpuSample, exclude_pids: Collection[i
     busy = max(0.0, (after.busy_ticks - before.busy_ticks) / ticks - excluded) + steal
     others = [BusyProcess(pid=0, name=STEAL_NAME, cpus=round(steal, 3))]
     for pid in used.keys() - exclude_pids:
-        name, nice, parents = after.processes[pid].name, after.processes[pid].nice, _parents(after, pid)
-        others.append(BusyProcess(pid=pid, name=name, cpus=round(used[pid], 3), parents=parents, nice=nice))
+        process, parents = after.processes[pid], list[int]()
+        parent = process.parent
+        while parent in after.processes and parent not in parents:
+            parents.append(parent)
+            parent = after.processes[parent].parent
+        cpus = round(used[pid], 3)
+        others.append(BusyProcess(pid=pid, name=process.name, cpus=cpus, parents=tuple(parents), nice=process.nice))
     busiest = sorted((p for p in others if p.cpus >= LEAST_CPUS), key=lambda p: (-p.cpus, p.pid))[:BUSIEST]
     return CpuUse(round(busy, 3), round(excluded, 3), busiest)

@@ -32,29 +32,20 @@ class Launched(Started):
     """A server that runs until `stop`, or until this program is gone."""
 
     def __init__(self, guard: "subprocess.Popen[str]", folder: Path, url: str, words: tuple[str, ...]) -> None:
-        self._guard, self._folder = guard, folder
+        super().__init__(guard, folder / "server.log")
         self.url, self.words = url, words
         self.pid = 0
         self.load_s = 0.0
         """From the start of its process until it answered."""
 
-    @property
-    def log_path(self) -> str:
-        """What the server writes; it lasts until `stop`."""
-        return str(self._folder / "server.log")
-
-    @property
-    def ended(self) -> bool:
-        """Whether the server is gone."""
-        return self._guard.poll() is not None
-
     def stop(self) -> None:
         """End the server and all that it started."""
-        if self._guard.stdin and not self._guard.stdin.closed:
-            self._guard.stdin.close()  # from here on the guard ends it, whatever happens to this process
-        ended_within(self._guard, GRACE_S + 10.0)  # killed, the kernel ends the server
-        if self._guard.stdout:
-            self._guard.stdout.close()
+        guard = self._process
+        if guard.stdin and not guard.stdin.closed:
+            guard.stdin.close()  # from here on the guard ends it, whatever happens to this process
+        ended_within(guard, GRACE_S + 10.0)  # killed, the kernel ends the server
+        if guard.stdout:
+            guard.stdout.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
 

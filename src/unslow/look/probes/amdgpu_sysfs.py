@@ -262,22 +262,21 @@ KFD_DEVICE = "/dev/kfd"
 def read(system: System) -> Machine:
     """All AMD GPUs, and whether ROCm may use them; nothing at all where there is none."""
     cards = read_cards(system, AMD)
-    gpus = _read_gpus(system, cards) if cards else read_gpus_without_driver(system)
+    if cards:  # as ROCm numbers them: those of its list first, in its order, which is not always that of the bus
+        nodes = read_kfd_nodes(system)
+        order = {bus_id: place for place, bus_id in enumerate(nodes)}
+        cards = sorted(cards, key=lambda card: order.get(card.bus_id, len(order)))
+        try:
+            clients: list[DrmClient] | LookError = read_clients(system)
+        except LookError as error:
+            clients = error
+        numbered = enumerate(cards)
+        gpus = tuple(read_card(system, index, card, nodes.get(card.bus_id), clients) for index, card in numbered)
+    else:
+        gpus = read_gpus_without_driver(system)
     if not gpus:
         return Machine()
     return Machine(gpus=reported(gpus, DRM), system=SystemFacts(kfd_access=try_fact(_read_kfd_access, system)))
-
-
-def _read_gpus(system: System, cards: list[Card]) -> tuple[Gpu, ...]:
-    """The GPUs as ROCm numbers them: those of its list first, in its order, which is not always that of the bus."""
-    nodes = read_kfd_nodes(system)
-    order = {bus_id: place for place, bus_id in enumerate(nodes)}
-    cards = sorted(cards, key=lambda card: order.get(card.bus_id, len(order)))
-    try:
-        clients: list[DrmClient] | LookError = read_clients(system)
-    except LookError as error:
-        clients = error
-    return tuple(read_card(system, index, card, nodes.get(card.bus_id), clients) for index, card in enumerate(cards))
 
 
 def _read_kfd_access(system: System) -> Fact[Any]:

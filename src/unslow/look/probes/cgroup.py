@@ -56,10 +56,13 @@ def _read_cpu(system: System, pid: int | str) -> Cpu:
     except LookError as error:
         why = unknown(error)
         return Cpu(quota_cpus=why, throttled_s=why, throttled_periods=why, periods=why)
-    if not quotas:
-        return overlaid(Cpu(quota_cpus=NO_QUOTA), _read_throttling(system, group.folders[0]))
-    cpus, folder = min(quotas)
-    return overlaid(Cpu(quota_cpus=reported(cpus, folder)), _read_throttling(system, folder))
+    folder = min(quotas)[1] if quotas else group.folders[0]
+    try:
+        throttling = parse_throttling(read_text(system, f"{folder}/cpu.stat"), f"{folder}/cpu.stat")
+    except LookError as error:
+        why = unknown(error)
+        throttling = Cpu(throttled_s=why, throttled_periods=why, periods=why)
+    return overlaid(Cpu(quota_cpus=reported(*min(quotas)) if quotas else NO_QUOTA), throttling)
 
 
 def read_group(system: System, pid: int | str, controller: str) -> Group:
@@ -109,14 +112,6 @@ def parse_cpu_max(text: str, folder: str) -> Quota | None:
     """Version 2: "200000 100000" is two CPUs, "max 100000" is no limit."""
     match = _QUOTA.match(text)
     return (int(match[1]) / int(match[2]), folder) if match and int(match[1]) and int(match[2]) else None
-
-
-def _read_throttling(system: System, folder: str) -> Cpu:
-    try:
-        return parse_throttling(read_text(system, f"{folder}/cpu.stat"), f"{folder}/cpu.stat")
-    except LookError as error:
-        why = unknown(error)
-        return Cpu(throttled_s=why, throttled_periods=why, periods=why)
 
 
 def parse_throttling(text: str, source: str) -> Cpu:

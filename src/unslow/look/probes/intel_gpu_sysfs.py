@@ -30,8 +30,16 @@ def read(system: System) -> Machine:
     if not cards:
         return Machine()
     discrete_first = sorted(cards, key=lambda card: card.bus_id == BUILT_IN)
-    gpus = tuple(_read_gpu(system, index, card) for index, card in enumerate(discrete_first))
-    return Machine(gpus=reported(_with_sizes(system, gpus), DRM))
+    gpus = [_read_gpu(system, index, card) for index, card in enumerate(discrete_first)]
+    if any(gpu.kind.value_or("") == "discrete" and not isinstance(gpu.vram_total_bytes, Known) for gpu in gpus):
+        for index, gpu in enumerate(gpus):
+            bus_id = gpu.bus_id.value_or("")
+            with suppress(LookError):
+                done = system.run(["xpu-smi", "discovery", "-d", bus_id])
+                said = xpu_smi.parse_gpus(done.stdout, "xpu-smi discovery")
+                if said and said[0].bus_id.value_or("") == bus_id:
+                    gpus[index] = overlaid(said[0], gpu)
+    return Machine(gpus=reported(tuple(gpus), DRM))
 
 
 def _read_gpu(system: System, index: int, card: Card) -> Gpu:
@@ -107,16 +115,3 @@ def _read_power(system: System, sensors: Sensors) -> Fact[Any]:
     if not isinstance(second, Known) or seconds <= 0 or second.value < first.value:
         return not_found(f"{first.source} did not grow")
     return measured(round((second.value - first.value) / seconds, 3), f"{first.source} over {WINDOW_S:g} s")
-
-
-def _with_sizes(system: System, gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
-    if not any(gpu.kind.value_or("") == "discrete" and not isinstance(gpu.vram_total_bytes, Known) for gpu in gpus):
-        return gpus
-    found = []
-    for gpu in gpus:
-        bus_id = gpu.bus_id.value_or("")
-        said: tuple[Gpu, ...] | list[Gpu] = ()
-        with suppress(LookError):
-            said = xpu_smi.parse_gpus(system.run(["xpu-smi", "discovery", "-d", bus_id]).stdout, "xpu-smi discovery")
-        found.append(overlaid(said[0], gpu) if said and said[0].bus_id.value_or("") == bus_id else gpu)
-    return tuple(found)

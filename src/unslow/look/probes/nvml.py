@@ -1,7 +1,7 @@
 """NVIDIA GPUs: through NVML, else through nvidia-smi, else as the PCI bus shows them."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from operator import methodcaller
 from typing import Any
@@ -166,32 +166,25 @@ def read_gpus_without_driver(system: System, why_no_driver: str) -> Fact[tuple[G
     if text is not None:  # else no module is loaded
         match = _VERSION.search(text)
         version = match[1] if match else "of unknown version"
-    addresses = list(_display_devices(system))
-    if not addresses and version:
-        return failed(f"driver {version} is loaded, but {why_no_driver}", "run `nvidia-smi`")
-    gpus = (_silent_gpu(system, index, address, version, why_no_driver) for index, address in enumerate(addresses))
-    return reported(tuple(gpus), PCI_DEVICES)
-
-
-def _display_devices(system: System) -> Iterator[str]:
+    silent = failed(f"driver {version} is loaded, but {why_no_driver}", "run `nvidia-smi`")
+    addresses = []
     for address in look_if_there([], system.list_dir, PCI_DEVICES)[:_MOST_DEVICES]:
         vendor = try_look("", read_text, system, f"{PCI_DEVICES}/{address}/vendor").strip().lower()
         kind = try_look("", read_text, system, f"{PCI_DEVICES}/{address}/class") if vendor == _VENDOR else ""
         if kind.strip().lower().startswith(_DISPLAY):
-            yield address
-
-
-def _silent_gpu(system: System, index: int, address: str, version: str, why_no_driver: str) -> Gpu:
-    known: dict[str, Fact[Any]] = {"vendor": reported("NVIDIA", PCI_DEVICES), "bus_id": reported(address, PCI_DEVICES)}
-    if version:
-        why = failed(f"driver {version} is loaded, but {why_no_driver}", "run `nvidia-smi`")
-        return gpu_without_facts(index, why, **known, driver=reported(version, MODULE_VERSION))
-    holder = try_look("", system.read_link, f"{PCI_DEVICES}/{address}/driver").rpartition("/")[2]
-    why = not_found(
-        f"driver not loaded: {holder} holds the device" if holder else "driver not loaded",
-        "install NVIDIA's driver and restart",
-    )
-    return gpu_without_facts(index, why, **known)
+            addresses.append(address)
+    if not addresses and version:
+        return silent
+    gpus = []
+    for index, address in enumerate(addresses):
+        known = {"vendor": reported("NVIDIA", PCI_DEVICES), "bus_id": reported(address, PCI_DEVICES)}
+        if version:
+            gpus.append(gpu_without_facts(index, silent, **known, driver=reported(version, MODULE_VERSION)))
+            continue
+        holder = try_look("", system.read_link, f"{PCI_DEVICES}/{address}/driver").rpartition("/")[2]
+        why = f"driver not loaded: {holder} holds the device" if holder else "driver not loaded"
+        gpus.append(gpu_without_facts(index, not_found(why, "install NVIDIA's driver and restart"), **known))
+    return reported(tuple(gpus), PCI_DEVICES)
 
 
 Nvml = Any  # The module pynvml, or a stand-in for it

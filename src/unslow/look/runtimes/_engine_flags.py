@@ -58,9 +58,16 @@ class Flags:
             if not name:
                 at += 1
                 continue
-            value, end = _value(self.flags[name], command, at, attached if equals else None)
-            if self.flags[name].switch and not on:
-                value = "false" if value == "true" else "true"
+            flag, end = self.flags[name], at + 1
+            if flag.switch:
+                value = "true" if (attached.lower() not in ("false", "0")) is on else "false"
+            elif equals:
+                value = attached
+            else:
+                value = command[end] if end < len(command) else ""
+                end = min(at + 2, len(command))
+                while flag.several and end < len(command) and not command[end].startswith("-"):
+                    end += 1
             found.append(Spelled(name, at, end, value[:_LONGEST_VALUE]))
             at = end
         return found
@@ -86,17 +93,6 @@ class Flags:
             unknown_flag = at > 0 and command[at - 1].startswith("-") and at - 1 not in taken
             if at > 0 and at not in taken and not word.startswith("-") and not unknown_flag:
                 yield word
-
-
-def _value(flag: Flag, command: Sequence[str], at: int, attached: str | None) -> tuple[str, int]:
-    if flag.switch:
-        return ("false" if (attached or "").lower() in ("false", "0") else "true"), at + 1
-    if attached is not None:
-        return attached, at + 1
-    end = min(at + 2, len(command))
-    while flag.several and end < len(command) and not command[end].startswith("-"):
-        end += 1
-    return (command[at + 1] if at + 1 < len(command) else ""), end
 
 
 # The file that `--config` names: flags of the command line as YAML, one `name: value` a line.

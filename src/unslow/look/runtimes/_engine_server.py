@@ -157,6 +157,8 @@ def gibibytes(value: Any) -> int | None:
 
 
 _NAME = re.compile(r"[\w.-]{1,96}/[\w.-]{1,96}")
+_CACHES = {"HF_HUB_CACHE": "", "HUGGINGFACE_HUB_CACHE": "", "HF_HOME": "/hub", "HOME": "/.cache/huggingface/hub"}
+"""Below which variable a process keeps what it downloads, in the order in which they are tried."""
 _REVISION_BYTES = 256
 
 
@@ -201,22 +203,15 @@ def _folders(system: System, written: str, environment: Mapping[str, str], root:
     if written.startswith("/"):
         yield written
         return
-    for cache in _caches(environment) if _NAME.fullmatch(written) else ():
+    named = ((environment.get(name, ""), below) for name, below in _CACHES.items())
+    caches = [f"{place}{below}" for place, below in named if place.startswith("/")]
+    if environment.get("HOME") != "/root":
+        caches.append(f"/root{_CACHES['HOME']}")
+    for cache in caches if _NAME.fullmatch(written) else ():
         repository = f"{cache}/models--{written.replace('/', '--')}"
         revision = try_look("", read_text, system, f"{root}{repository}/refs/main", _REVISION_BYTES).strip()
         if re.fullmatch(r"[0-9a-f]{7,64}", revision):
             yield f"{repository}/snapshots/{revision}"
-
-
-def _caches(environment: Mapping[str, str]) -> Iterator[str]:
-    """Where the process keeps what it downloads; the usual places are tried last."""
-    for name in ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"):
-        if environment.get(name, "").startswith("/"):
-            yield environment[name]
-    if environment.get("HF_HOME", "").startswith("/"):
-        yield f"{environment['HF_HOME']}/hub"
-    home = environment.get("HOME", "")
-    yield from (f"{place}/.cache/huggingface/hub" for place in dict.fromkeys((home, "/root")) if place.startswith("/"))
 
 
 _TOLD_BY_ANSWERS = ("state", "busy_slots", "running_requests", "deferred_requests", "kv_usage")

@@ -2,8 +2,8 @@
 
 import math
 import re
-from collections.abc import Mapping
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -11,10 +11,12 @@ from unslow.facts.values import GIB, LARGEST_COUNT, MIB, Absence, Fact, Known, e
 from unslow.look.command_line import Setting
 from unslow.look.gguf_server_flags import OFF, ON
 
+T = TypeVar("T")
 _MOST_DIGITS = 12
 _MOST_PARTS = 256
 _HUMAN = re.compile(r"(\d{1,15})(?:\.(\d{1,6}))?([kmgKMG]?)")
 _SCALES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "K": 2**10, "M": 2**20, "G": 2**30}
+_SHARE, _SIZE = re.compile(r"0?\.\d{1,9}|1(?:\.0{0,9})?"), re.compile(r"\d{1,7}(?:\.\d{1,9})?")
 _MOST_BYTES = 2**60
 _FREE = ("", "auto", "none", "null")
 
@@ -65,12 +67,7 @@ class GivenSettings(NamedTuple):
 
     def whole(self, name: str, default: int | None = None) -> Fact[int]:
         """Any whole number."""
-        if not (setting := self.settings.get(name)):
-            return self.missing(name, default)
-        value = whole_number(setting.value)
-        if value is None:
-            return failed(f"{setting.source}: {setting.value[:40]!r} is not a number")
-        return reported(value, setting.source)
+        return self._parsed(name, whole_number, "a number", default)
 
     def natural(self, name: str, default: int | None = None, *, least: int = 0) -> Fact[int]:
         """A whole number; less than `least` leaves the choice to the program."""
@@ -83,14 +80,11 @@ class GivenSettings(NamedTuple):
 
     def number(self, name: str, default: int | None = None) -> Fact[int]:
         """A count, such as 8192, 8k or 8K; nought, less, and `auto` leave the choice to the program."""
-        if not (setting := self.settings.get(name)):
-            return self.missing(name, default)
-        if setting.value.lower() in _FREE or setting.value.startswith("-"):
+        setting = self.settings.get(name)
+        if setting and (setting.value.lower() in _FREE or setting.value.startswith("-")):
             return self._free(setting)
-        value = human_count(setting.value)
-        if value is None:
-            return failed(f"{setting.source}: {setting.value[:40]!r} is not a number")
-        return reported(value, setting.source) if value else self._free(setting)
+        fact = self._parsed(name, human_count, "a number", default)
+        return self._free(setting) if setting and fact.value_or(None) == 0 else fact
 
     def numbers(self, name: str) -> Fact[list[float]]:
         """Proportions such as 3,1."""
@@ -126,19 +120,15 @@ class GivenSettings(NamedTuple):
 
     def share(self, name: str, default: float | None = None) -> Fact[float]:
         """A share of one."""
-        if not (setting := self.settings.get(name)):
-            return self.missing(name, default)
-        if re.fullmatch(r"0?\.\d{1,9}|1(?:\.0{0,9})?", setting.value):
-            return reported(float(setting.value), setting.source)
-        return failed(f"{setting.source}: {setting.value[:40]!r} is not a share of one")
+        return self._parsed(name, lambda t: float(t) if _SHARE.fullmatch(t) else None, "a share of one", default)
 
     def gibibytes(self, name: str, default: int | None = None) -> Fact[int]:
         """A size given in GiB, in bytes."""
-        if not (setting := self.settings.get(name)):
-            return self.missing(name, default)
-        if re.fullmatch(r"\d{1,7}(?:\.\d{1,9})?", setting.value):
-            return reported(min(round(float(setting.value) * GIB), _MOST_BYTES), setting.source)
-        return failed(f"{setting.source}: {setting.value[:40]!r} is not a size")
+
+        def parse(text: str) -> int | None:
+            return min(round(float(text) * GIB), _MOST_BYTES) if _SIZE.fullmatch(text) else None
+
+        return self._parsed(name, parse, "a size", default)
 
     def mebibytes(self, name: str) -> Fact[int]:
         """A size given in MiB, in bytes: the largest where each device has its own; less than nought has no end."""
@@ -160,6 +150,14 @@ class GivenSettings(NamedTuple):
             return failed(f"{setting.source}: not a JSON object")
         found = next((data[key] for key in keys if isinstance(data.get(key), str | int)), None)
         return not_found(f"{setting.source} has no {keys[0]}") if found is None else reported(found, setting.source)
+
+    def _parsed(self, name: str, parse: Callable[[str], T | None], kind: str, default: T | None) -> Fact[T]:
+        setting = self.settings.get(name)
+        if setting is None:
+            return self.missing(name, default)
+        value = parse(setting.value)
+        wrong = failed(f"{setting.source}: {setting.value[:40]!r} is not {kind}")
+        return wrong if value is None else reported(value, setting.source)
 
     def _free(self, setting: Setting) -> Fact[Any]:
         return not_found(f"{setting.source} lets {self.program} choose")

@@ -115,7 +115,11 @@ def read(process: Process, api_key: str) -> tuple[Subject, ...]:
     """Everything that can be seen of a process."""
     given = FLAGS.settings(["", *arguments_of(words_of(process.command()))], {})
     url = url_of(given)
-    http = _answers(Server(process.system, url, api_key))
+    try:
+        http = _subject(Server(process.system, url, api_key))
+        http = http or Subject(runtime=Runtime(state=not_found(f"something else answers at {url}")))
+    except LookError as error:
+        http = Subject(runtime=Runtime(state=failed(error.why)))
     longest: Fact[int] = _UNTOLD
     for path in process.outputs():
         log = try_look(None, process.system.read_head, f"/proc/{process.pid}/root{path}", _LOG_BYTES)
@@ -181,16 +185,6 @@ def described(models: list[ListedModel], url: str) -> Subject:
     return Subject(
         runtime=runtime, model=Model(name=estimated(models[0].name, f"{source}: the only one") if alone else which)
     )
-
-
-def _answers(server: Server) -> Subject:
-    try:
-        subject = _subject(server)
-    except LookError as error:
-        return Subject(runtime=Runtime(state=failed(error.why)))
-    if subject is None:
-        return Subject(runtime=Runtime(state=not_found(f"something else answers at {server.url}")))
-    return subject
 
 
 def _described(process: Process, name: str) -> Model:

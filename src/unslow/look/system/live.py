@@ -200,12 +200,6 @@ def was_closed(error: LookError) -> bool:
     return error.why in (LATE, STOPPED)
 
 
-def _hang_up(lines: Iterator[Line]) -> None:
-    """End the exchange now: a server answers until nobody listens, and an error may keep the lines for long."""
-    if isinstance(lines, Generator):
-        lines.close()
-
-
 class ClosingSystem(LiveSystem):
     """Any thread may ask; only the one that it belongs to is stopped in the middle of what it does."""
 
@@ -291,7 +285,9 @@ class ClosingSystem(LiveSystem):
             self._check()  # one that was cut off for the hour is late, not silent
             raise
         finally:
-            _hang_up(lines)
+            # End the exchange now: a server answers until nobody listens, and an error may keep the lines for long
+            if isinstance(lines, Generator):
+                lines.close()
 
     def _awaited(self, lines: Iterator[Line]) -> Line | None:
         """The next line; being stopped while waiting for it closes the door."""

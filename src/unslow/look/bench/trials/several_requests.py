@@ -172,10 +172,16 @@ def perform_turns(system: System, target: Target, plan: Plan, progress: Progress
 
 def turns_of(asker: Asker, said: list[SaidTurn]) -> Fact[tuple[Turn, ...]]:
     """The turns as the server counted them; where it kept silent of its cache, as their times tell."""
-    url = asker.target.url
-    if any(one.is_told for one in said):
-        return measured(_all(said, [one.computed for one in said]), f"counted by {url}")
-    return estimated(_all(said, timed_turns(said, asker.shortest_first_s or 0.0)), f"times to the first token, {url}")
+    is_told = any(one.is_told for one in said)
+    computed = [one.computed for one in said] if is_told else timed_turns(said, asker.shortest_first_s or 0.0)
+    turns, before = [], 0
+    for (whole, _, first_s, _), count in zip(said, computed, strict=True):
+        new = max(0, whole - before)
+        turns.append(Turn(prompt_tokens=whole, new_tokens=new, computed_tokens=count, first_token_s=first_s))
+        before = whole
+    if is_told:
+        return measured(tuple(turns), f"counted by {asker.target.url}")
+    return estimated(tuple(turns), f"times to the first token, {asker.target.url}")
 
 
 def timed_turns(said: list[SaidTurn], shortest_s: float) -> list[int]:
@@ -186,12 +192,3 @@ def timed_turns(said: list[SaidTurn], shortest_s: float) -> list[int]:
         raise LookError(why, how_to_get="start vLLM with --enable-prompt-tokens-details")
     per_token_s = took_s / said[0].whole
     return [max(0, min(one.whole, round((one.first_s - shortest_s) / per_token_s))) for one in said]
-
-
-def _all(said: list[SaidTurn], computed: list[int]) -> tuple[Turn, ...]:
-    turns, before = [], 0
-    for (whole, _, first_s, _), count in zip(said, computed, strict=True):
-        new = max(0, whole - before)
-        turns.append(Turn(prompt_tokens=whole, new_tokens=new, computed_tokens=count, first_token_s=first_s))
-        before = whole
-    return tuple(turns)

@@ -11,7 +11,7 @@ from unslow.look.bench.prompts import Prompts
 from unslow.look.bench.timing import ask, completion_of, decode_rate
 from unslow.look.bench.watching import WARM_UP_TOKENS
 from unslow.look.requests import Plan, Question, Reply, Target
-from unslow.look.server_answers import objects_at
+from unslow.look.server_answers import count_fact, objects_at
 from unslow.look.system import LookError, System, try_look, unknown
 
 UNKNOWN_CONTEXT = 2048  # The smallest that a runtime has without being told: Ollama's, once
@@ -98,8 +98,8 @@ class Asker:
         # The context of a slot, and what the other slots hold; zeros where it does not tell
         slots = objects_at({"slots": try_look(None, self.target.server(self.system).json, "/slots")}, "slots")
         others = [slot for slot in slots if slot.get("id") not in (self.plan.slot, *self.plan.slots)]
-        own = max((_count(slot, "n_ctx") for slot in slots), default=0)
-        held = sum(_count(slot, "n_prompt_tokens") for slot in others)
+        own = max((count_fact(slot, "", "n_ctx").value_or(0) for slot in slots), default=0)
+        held = sum(count_fact(slot, "", "n_prompt_tokens").value_or(0) for slot in others)
         context = min(context or own, own or context) or UNKNOWN_CONTEXT
         return max(0, context - held) if self.is_shared else context
 
@@ -128,11 +128,6 @@ class Asker:
 
     def has_time(self, seconds: float) -> bool:
         return self.spent_s + seconds <= self.plan.seconds
-
-
-def _count(slot: dict[str, Any], name: str) -> int:
-    value = slot.get(name)
-    return value if type(value) is int and value > 0 else 0
 
 
 def rate_of(reply: Reply, least: int = _FEWEST_TIMED) -> float:

@@ -117,7 +117,12 @@ def read_url(system: System, url: str, api_key: str) -> tuple[Subject, ...] | No
 
 def read(process: Process, api_key: str) -> tuple[Subject, ...]:
     """Everything that can be seen of a process."""
-    given = _settings(process)
+    given = parse_command(words_of(process.command()))
+    config = absolute_path(given["config"].value, process.folder()) if "config" in given else not_found("no --config")
+    if isinstance(config, Known):  # a file of settings, where the command line names one, decides instead
+        system, written = process.system, config.value
+        data = read_in_roots(process.roots(), lambda root: Answer(0, system.read_bytes(root + written)).json())
+        given |= parse_config(data, written)
     url = url_of(given)
     # the password that it was started with is kept in no fact
     pairs = (word.partition("=") for word in process.text("environ").split("\0"))
@@ -143,17 +148,6 @@ def url_of(given: dict[str, Given]) -> str:
     """Where it listens, seen from this machine: on every address unless told otherwise."""
     host, port = given.get("host", NOT_GIVEN).value, given.get("port", NOT_GIVEN).value
     return f"{'https' if 'ssl' in given else 'http'}://{reachable_host(host)}:{port if is_port(port) else DEFAULT_PORT}"
-
-
-def _settings(process: Process) -> dict[str, Given]:
-    """Those of the command line; a file of settings, where it names one, decides instead."""
-    given = parse_command(words_of(process.command()))
-    path = absolute_path(given["config"].value, process.folder()) if "config" in given else not_found("no --config")
-    if not isinstance(path, Known):
-        return given
-    system, file = process.system, path.value
-    data = read_in_roots(process.roots(), lambda root: Answer(0, system.read_bytes(root + file)).json())
-    return given | parse_config(data, file)
 
 
 def _answers(server: Server) -> Subject:

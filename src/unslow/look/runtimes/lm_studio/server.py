@@ -80,19 +80,15 @@ def read_model_path(system: System, homes: Sequence[str], instance: Instance, be
                 if system.read_head(f"{folder}/{below}", 4):
                     return reported(f"{folder}/{below}", "lms ps: path")
         return reported(f"{folders[0]}/{below}", "lms ps: path")
-    for folder in folders:
-        if path := _of_size(system, folder, instance.size_bytes):
-            return estimated(path, f"the only file in {folder} of this size")
+    size = instance.size_bytes
+    for folder in folders if isinstance(size, Known) else ():
+        models = try_look((), find_at, system, folder)
+        paths = {model.path for model in models if model.size_bytes == size.value_or(None)}
+        if len(paths) == 1:
+            return estimated(paths.pop(), f"the only file in {folder} of this size")
     return not_found(
         "no file of just this size lies where LM Studio keeps its models", "`lms ps --json` tells the path"
     )
-
-
-def _of_size(system: System, folder: str, size: Fact[int]) -> str:
-    if not isinstance(size, Known):
-        return ""
-    paths = {model.path for model in try_look((), find_at, system, folder) if model.size_bytes == size.value}
-    return paths.pop() if len(paths) == 1 else ""
 
 
 def with_folder(system: System, subject: Subject) -> Subject:
