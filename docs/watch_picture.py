@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from threading import Thread
 
+from unslow.commands.watch import WatchRequest
 from unslow.live.rows import BLOCKS
 from unslow.live.screen import LiveScreen
 from unslow.live.tick import Tick
-from unslow.live.watcher import Watching, WatchSpec, ticks
+from unslow.live.watcher import Watching, ticks
 from unslow.look.engine import start_engine
 from unslow.look.engine.made_up_models import default_cache
 from unslow.look.system import LookError
@@ -56,7 +57,7 @@ def draw(path: Path, size: tuple[int, int] = SIZE) -> None:
     """Watch a request for some seconds, and write the screen as SVG."""
     system = LiveSystem()
     with start_engine(system, str(default_cache().model(SHAPE))) as engine:
-        request = WatchSpec(engine.url, seconds=SECONDS)
+        request = WatchRequest(target=engine.url, seconds=SECONDS)
         watching = Watching(system, request)
         watching.start()
         Thread(target=_ask, args=(system, engine.url), daemon=True).start()

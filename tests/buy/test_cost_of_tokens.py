@@ -142,8 +142,8 @@ def test_assumptions_name_their_flags(wording) -> None:
     told = " ".join(assumptions(measured, use_of(1, 3), "EUR", users=8, electricity_said=True, has_own=True))
     wording(told, tells=("80 W", "100 EUR"))
     share = Terms(0.3, 3, power_share=0.7)
-    wording(assumptions(share, use_of(1, 3), "EUR", users=1, electricity_said=True, has_own=True), tells="70%")
-    assert len(assumptions(TERMS, use_of(1, 3), "EUR", users=1, electricity_said=False, has_own=False)) == 2
+    wording(tuple(assumptions(share, use_of(1, 3), "EUR", users=1, electricity_said=True, has_own=True)), tells="70%")
+    assert len([*assumptions(TERMS, use_of(1, 3), "EUR", users=1, electricity_said=False, has_own=False)]) == 2
 
 
 def test_what_takes_longer_than_it_is_used_does_not_pay(wording) -> None:
@@ -162,4 +162,4 @@ def test_sources_stand_below(wording) -> None:
     assert "--api" in said
     assert "--rent" not in said
     assert "--rent" in " ".join(notes_on(ways[:1], BuyerPrices({})))
-    wording(notes_on(ways, BuyerPrices({}, "EUR"))[-1], tells="EUR")
+    wording([*notes_on(ways, BuyerPrices({}, "EUR"))][-1], tells="EUR")

@@ -9,6 +9,7 @@ import pytest
 from cases import cpu_case
 from doubles import FakeSystem
 
+from unslow.commands.watch import WatchRequest
 from unslow.facts.errors import UserError
 from unslow.facts.model import Model
 from unslow.facts.run import Run
@@ -16,7 +17,6 @@ from unslow.facts.snapshot import Snapshot, Subject
 from unslow.facts.values import not_found, reported
 from unslow.fleet import self_diagnosis as module
 from unslow.fleet.self_diagnosis import KEEP_S, STUCK_S, ExporterSettings, Looker, WatchedServer
-from unslow.live.watcher import WatchSpec
 from unslow.look.system import Answer, ExchangeError, LookError
 
 URL, OTHER = "http://127.0.0.1:8080", "http://127.0.0.1:8081"
@@ -316,7 +316,7 @@ def test_why_a_server_was_not_measured_is_told(world, monkeypatch, capsys):
             run = Run(decode_tokens_per_s=not_found("no answer was whole within the 10 s that there were"))
             return SimpleNamespace(subjects=[msgspec.structs.replace(one, run=run) for one in subjects])
 
-    monkeypatch.setattr("unslow.commands.diagnose.visit.Measuring", Late)
+    monkeypatch.setattr("unslow.fleet.self_diagnosis.Measuring", Late)
     looker = Looker(world, ExporterSettings(measure_every_s=3600.0))
     for _ in range(2):
         looker.attempt()
@@ -328,5 +328,5 @@ def test_why_a_server_was_not_measured_is_told(world, monkeypatch, capsys):
 
 
 def test_without_leave_nothing_is_measured(world):
-    looker = Looker(world, ExporterSettings(watch=WatchSpec()))
+    looker = Looker(world, ExporterSettings(watch=WatchRequest()))
     assert not looker._measurements.is_due(1e9)

@@ -12,9 +12,9 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as strict
 from real_llama_server import NEEDED, served
 
+from unslow.commands.watch import WatchRequest
 from unslow.fleet.openmetrics import exposition
 from unslow.fleet.self_diagnosis import ASK_S, ExporterSettings, Looker
-from unslow.live.watcher import WatchSpec
 from unslow.look.system.live import LiveSystem
 
 MODEL = os.environ.get("UNSLOW_LLAMA_MODEL", "")
@@ -43,7 +43,7 @@ def load(url: str) -> Iterator[None]:
 
 
 def metrics(url: str, **wanted) -> dict[str, list]:
-    looker = Looker(LiveSystem(), ExporterSettings(watch=WatchSpec(url, ASK_S), **wanted))
+    looker = Looker(LiveSystem(), ExporterSettings(watch=WatchRequest(target=url, interval=ASK_S), **wanted))
     try:
         report, state = looker.look_once(WATCH_S, lambda _text, _share: None)
     finally:
@@ -75,7 +75,10 @@ def test_too_many_threads_are_found_and_no_others():
 
 def test_measuring_where_it_is_allowed():
     with served(MODEL, "-np", "2") as (target, _server):
-        looker = Looker(LiveSystem(), ExporterSettings(watch=WatchSpec(target.url, ASK_S), measure_every_s=3600.0))
+        looker = Looker(
+            LiveSystem(),
+            ExporterSettings(watch=WatchRequest(target=target.url, interval=ASK_S), measure_every_s=3600.0),
+        )
         try:
             looker.attempt()
             report, state = looker.standing

@@ -6,6 +6,7 @@ from unslow.commands._dispatch import parse_words
 from unslow.facts.errors import UserError
 from unslow.fleet.exporter import as_json, as_words
 from unslow.fleet.self_diagnosis import Address, ExporterSettings, parsed_address
+from unslow.live.watcher import watched_url
 
 
 def request(*words: str) -> ExporterSettings:
@@ -21,7 +22,7 @@ def test_as_it_is_without_flags(wording):
 
 def test_all_of_them(wording):
     asked = request("127.0.0.1:8080", "--listen", "[::]:1234", "--every", "2m", "--measure-every", "6h")
-    assert (asked.watch.url, asked.every_s, asked.measure_every_s) == ("http://127.0.0.1:8080", 120.0, 21600.0)
+    assert (watched_url(asked.watch), asked.every_s, asked.measure_every_s) == ("http://127.0.0.1:8080", 120.0, 21600.0)
     words = as_words(asked, 1234)
     assert "http://[::]:1234/metrics" in words
     wording(words)

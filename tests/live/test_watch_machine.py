@@ -9,7 +9,7 @@ from unslow.facts.errors import UserError
 from unslow.facts.machine import Cpu, Gpu, Machine, Memory
 from unslow.facts.values import reported
 from unslow.live.tick import Tick
-from unslow.live.watcher import Eyes, WatchSpec, devices_now, host_now, ticks
+from unslow.live.watcher import Eyes, checked_request, devices_now, host_now, is_elsewhere, ticks, watched_url
 from unslow.look.sampler.readings import Device
 from unslow.look.system.live import LiveSystem
 
@@ -43,14 +43,14 @@ def test_the_host():
 )
 def test_flags_that_make_no_sense(wrong):
     with pytest.raises(UserError):
-        WatchSpec.of(WatchRequest.from_flags(wrong))
+        checked_request(WatchRequest.from_flags(wrong))
 
 
 def test_a_server_elsewhere_is_told_from_one_here():
-    assert WatchSpec.of(WatchRequest.from_flags({"target": "example.org:8080"})).is_elsewhere
-    here = WatchSpec.of(WatchRequest.from_flags({"target": "localhost:8080"}))
-    assert (here.is_elsewhere, here.url) == (False, "http://localhost:8080")
-    assert WatchSpec.of(WatchRequest.from_flags({"target": "4242"})).url is None
+    assert is_elsewhere(checked_request(WatchRequest.from_flags({"target": "example.org:8080"})))
+    here = checked_request(WatchRequest.from_flags({"target": "localhost:8080"}))
+    assert (is_elsewhere(here), watched_url(here)) == (False, "http://localhost:8080")
+    assert watched_url(checked_request(WatchRequest.from_flags({"target": "4242"}))) is None
 
 
 class Counting:
@@ -88,18 +88,18 @@ class Unhurried(LiveSystem):
 
 def test_ticks_come_until_the_time_is_over():
     watching = Counting()
-    assert len(list(ticks(watching, WatchSpec(interval_s=0.25, seconds=1.0), Unhurried()))) == 4
+    assert len(list(ticks(watching, WatchRequest(interval=0.25, seconds=1.0), Unhurried()))) == 4
     assert watching.closed
 
 
 def test_one_tick_alone_comes_when_there_is_a_speed_to_tell():
-    (tick,) = ticks(Counting(), WatchSpec(interval_s=0.02, once=True), LiveSystem())
+    (tick,) = ticks(Counting(), WatchRequest(interval=0.02, once=True), LiveSystem())
     assert tick.seconds >= 4
 
 
 def test_a_bug_in_the_thread_that_looks_is_not_lost():
     with pytest.raises(ZeroDivisionError):
-        list(ticks(Counting(broken=True), WatchSpec(interval_s=0.02), LiveSystem()))
+        list(ticks(Counting(broken=True), WatchRequest(interval=0.02), LiveSystem()))
 
 
 def test_an_answer_that_was_seen_once_is_looked_at_again_soon():

@@ -8,12 +8,13 @@ import pytest
 from cases import cpu_case, gpu_case, with_facts
 from doubles import FakeSystem
 
+from unslow.commands.watch import WatchRequest
 from unslow.facts.errors import UserError
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Snapshot, Subject
 from unslow.facts.values import GIB, not_found, reported
 from unslow.live import watcher as module
-from unslow.live.watcher import Watching, WatchSpec
+from unslow.live.watcher import Watching
 from unslow.look.system import Answer, ExchangeError, LookError
 from unslow.page import what_if
 
@@ -80,7 +81,7 @@ def found(monkeypatch: pytest.MonkeyPatch) -> list[Snapshot]:
 
 
 def watching(world: World) -> Watching:
-    watched = Watching(world, WatchSpec())
+    watched = Watching(world, WatchRequest())
     watched.start()
     return watched
 

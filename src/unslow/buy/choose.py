@@ -22,7 +22,7 @@ from unslow.buy.offers import (
 )
 from unslow.buy.report import SOLD_YEARS, AskedShown
 from unslow.buy.rigs import Rig, read_prices
-from unslow.catalog.models import WellKnown, listed_models
+from unslow.catalog.models import listed_models
 from unslow.commands._output import Progress, Silent
 from unslow.commands.choose import ChooseRequest
 from unslow.commands.models.find import FoundModel
@@ -48,7 +48,15 @@ def explained(
 def _reasons(
     best: OfferShown, others: Sequence[OfferShown], aim: Aim, currency: str, weights_bytes: int
 ) -> Iterator[str]:
-    yield _why(best, aim)
+    if aim.goal is None:
+        yield f"the fastest {'within the budget' if aim.budget is not None else 'of all'} at the low end"
+    else:
+        kind = "the cheapest that very likely reaches the goal"
+        if best.total is None:
+            kind = "the fastest of those that very likely reach the goal, of none of which a price is known"
+        elif best.total == 0:
+            kind = "nothing has to be bought"
+        yield f"{kind}: {low(best):,.1f} tok/s at the low end, {aim.goal:g} are asked for"
     if best.rig.fits == "whole":
         yield f"the whole model fits in {best.rig.quant}"
     elif (beyond := weights_bytes - (best.rig.memory_bytes or 0)) > 0:
@@ -69,17 +77,6 @@ def _reasons(
     lean = min((o for o in others if o.rig.tdp_w), key=lambda o: o.rig.tdp_w or 0, default=None)
     if lean and best.rig.tdp_w and (lean.rig.tdp_w or 0) * _MUCH < best.rig.tdp_w:
         yield f"less power: {lean.rig.name}, {lean.rig.tdp_w:.0f} W instead of {best.rig.tdp_w:.0f} W"
-
-
-def _why(best: OfferShown, aim: Aim) -> str:
-    if aim.goal is None:
-        return f"the fastest {'within the budget' if aim.budget is not None else 'of all'} at the low end"
-    kind = "the cheapest that very likely reaches the goal"
-    if best.total is None:
-        kind = "the fastest of those that very likely reach the goal, of none of which a price is known"
-    elif best.total == 0:
-        kind = "nothing has to be bought"
-    return f"{kind}: {low(best):,.1f} tok/s at the low end, {aim.goal:g} are asked for"
 
 
 def _reads(offer: OfferShown) -> RateShown:
@@ -182,22 +179,20 @@ def _host(market: Market, rigs: _Pairs, aim: Aim) -> WayShown | None:
 
 def _model(market: Market, rigs: _Pairs, aim: Aim) -> WayShown | None:
     """The largest model of the same family that would do."""
-    for model in _smaller(market.found, market.question.depth):
+    known = market.found
+    if known.source != "catalogue":
+        return None
+    family = "".join(letter for letter in known.name.split("-")[0] if letter.isalpha())
+    smaller = [m for m in listed_models(family) if m.parameters < known.parameters]
+    alike = [m for m in smaller if m.shape.context_trained >= market.question.depth]
+    by_size = sorted({m.parameters: m for m in reversed(alike)}.values(), key=lambda m: -m.parameters)
+    for model in by_size[:6]:
         mix = model.published if model.published in market.quants else market.quants[-1]
         other = FoundModel(model.name, made_up(model, mix), mix, "catalogue", model.parameters)
         if found := _reaching(market._replace(found=other), rigs, aim, mix):
             speed = f"{found.rig.name}, {low(found):,.1f} tok/s at the low end"
             return WayShown(gives="model", words=f"a smaller one of its family, {model.name} in {mix}: {speed}")
     return None
-
-
-def _smaller(found: FoundModel, context: int) -> list[WellKnown]:
-    if found.source != "catalogue":
-        return []
-    family = "".join(letter for letter in found.name.split("-")[0] if letter.isalpha())
-    alike = [m for m in listed_models(family) if m.parameters < found.parameters and m.shape.context_trained >= context]
-    by_size = sorted({m.parameters: m for m in reversed(alike)}.values(), key=lambda m: -m.parameters)
-    return by_size[:6]
 
 
 @one_judgement()

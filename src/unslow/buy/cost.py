@@ -258,18 +258,15 @@ def paid_after(pair: BreakEvenShown, years: float) -> str:
 
 def assumptions(
     terms: Terms, use: UseShown, currency: str, *, users: int, electricity_said: bool, has_own: bool
-) -> tuple[str, ...]:
+) -> Iterator[str]:
     """What was taken for granted, and the flag that says it better."""
-    work = (
-        f"{use.prompt_ratio:g} prompt tokens are read for each generated one (--prompt-ratio)",
-        f"a device always has {users} conversations at once (--users)"
-        if users > 1
-        else "a device has one conversation at a time; several at once make more tokens of the same hour (--users)",
-    )
-    return (*work, *_owning(terms, currency, electricity_said=electricity_said)) if has_own else work
-
-
-def _owning(terms: Terms, currency: str, *, electricity_said: bool) -> Iterator[str]:
+    yield f"{use.prompt_ratio:g} prompt tokens are read for each generated one (--prompt-ratio)"
+    if users > 1:
+        yield f"a device always has {users} conversations at once (--users)"
+    else:
+        yield "a device has one conversation at a time; several at once make more tokens of the same hour (--users)"
+    if not has_own:
+        return
     if not electricity_said:
         yield f"a kWh costs {terms.electricity:g} {currency}, which was assumed (--electricity)"
     if terms.watts is not None:
@@ -283,12 +280,8 @@ def _owning(terms: Terms, currency: str, *, electricity_said: bool) -> Iterator[
         yield "a card goes into a computer that is there already (--host-price)"
 
 
-def notes_on(ways: Sequence[WayShown], purse: BuyerPrices) -> tuple[str, ...]:
-    """Where the prices come from, and what is missing."""
-    return tuple(dict.fromkeys(_notes(ways, purse)))
-
-
-def _notes(ways: Sequence[WayShown], purse: BuyerPrices) -> Iterator[str]:
+def notes_on(ways: Sequence[WayShown], purse: BuyerPrices) -> Iterator[str]:
+    """Where the prices come from, each source as often as a way has it, and what is missing."""
     yield "speeds are the middle of the prediction: `unslow devices` shows the interval"
     for way in ways:
         price = way.price
@@ -361,10 +354,10 @@ def cost(system: System, request: CostRequest, progress: Progress | None = None)
         years=terms.years,
         ways=cheapest_first([*owned, *others]),
         break_even=tuple(pair for pair in pairs if pair),
-        assumptions=assumptions(
-            terms, use, purse.currency, users=question.batch, electricity_said=said, has_own=bool(owned)
+        assumptions=tuple(
+            assumptions(terms, use, purse.currency, users=question.batch, electricity_said=said, has_own=bool(owned))
         ),
-        notes=(*work_notes(asked), *notes_on([*owned, *others], purse)),
+        notes=(*work_notes(asked), *dict.fromkeys(notes_on([*owned, *others], purse))),
     )
 
 

@@ -31,10 +31,7 @@ NOTE_ON_JOULES = "TOK/J is tokens per joule by TDP, as if all of it were drawn: 
 
 def ordered(rigs: Sequence[RigShown], order: str) -> tuple[RigShown, ...]:
     """By one of the orders, what is not known last; as they came without one."""
-    if not order:
-        return tuple(rigs)
-    key = _ORDERS[order]
-    return tuple(sorted(rigs, key=lambda rig: (*key(rig), rig.name)))
+    return tuple(sorted(rigs, key=lambda rig: (*_ORDERS[order](rig), rig.name)) if order else rigs)
 
 
 def notes_on(rigs: Sequence[RigShown], purse: BuyerPrices, *, has_model: bool) -> tuple[str, ...]:
@@ -115,11 +112,9 @@ def devices(system: System, request: DevicesRequest, progress: Progress | None =
 
 
 def _rigs(request: DevicesRequest) -> list[Rig]:
-    named = [parse_rig(name) for name in request.names if name.casefold() not in HERE]
     if request.names:
-        return named
-    filtered = request.all or request.vendor or request.min_memory
-    if not filtered:
+        return [parse_rig(name) for name in request.names if name.casefold() not in HERE]
+    if not (request.all or request.vendor or request.min_memory):
         return [parse_rig(name) for name in _USUAL]
     vendor = (request.vendor or "").casefold()
     every = [

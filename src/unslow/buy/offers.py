@@ -224,24 +224,29 @@ class Market(NamedTuple):
         """What could be bought, alone or beside what is there."""
         if self.have:
             yield self.have, self.have
-        for rig in self._sold():
+        sold, names = list(buyable(all_devices())), [name.casefold().strip() for name in self.request.among]
+        makers = {rig.device.vendor.casefold() for rig in sold} & set(names)
+        among = [parse_rig(name) for name in names if name not in makers]
+        for rig in sold:
+            if names and rig.device.vendor.casefold() not in makers and not any(map(rig.is_one_of, among)):
+                continue
             yield rig, None
             if self.have and rig.number == 1 and is_card(rig.device) and rig.device.vendor == self.have.device.vendor:
                 yield rig, self.have
 
-    def _sold(self) -> Iterator[Rig]:
-        sold, names = list(buyable(all_devices())), [name.casefold().strip() for name in self.request.among]
-        makers = {rig.device.vendor.casefold() for rig in sold} & set(names)
-        among = [parse_rig(name) for name in names if name not in makers]
-        wanted = (rig for rig in sold if rig.device.vendor.casefold() in makers or any(map(rig.is_one_of, among)))
-        return wanted if names else iter(sold)
-
     def offer(self, rig: Rig, beside: Rig | None, aim: Aim, quants: Sequence[str] = ()) -> OfferShown:
         """One offer."""
         shown = self._best(rig, beside, aim, quants or self.quants)
+        price = self.purse.of(rig.device, rig.label, smallest=rig.is_smallest)
+        total = None
+        if beside is rig:
+            total = 0.0
+        elif price is not None and self.purse.is_buyable(rig.device, price):
+            host = self.request.host_price if rig.device.kind == "gpu" and beside is None else 0.0
+            total = price.amount * rig.number + host
         return OfferShown(
             rig=shown,
-            total=self._total(rig, beside),
+            total=total,
             margin=None if aim.goal is None or shown.speed is None else shown.speed.each_tokens_per_s.low / aim.goal,
         )
 
@@ -292,15 +297,6 @@ class Market(NamedTuple):
             tdp_w=(shown.tdp_w or 0) + beside.number * beside.device.tdp_w,
             notes=notes,
         )
-
-    def _total(self, rig: Rig, beside: Rig | None) -> float | None:
-        if beside is rig:
-            return 0.0
-        price = self.purse.of(rig.device, rig.label, smallest=rig.is_smallest)
-        if price is None or not self.purse.is_buyable(rig.device, price):
-            return None
-        host = self.request.host_price if rig.device.kind == "gpu" and beside is None else 0.0
-        return price.amount * rig.number + host
 
     def in_quant(self, quant: str) -> FoundModel:
         """The model in another quant."""

@@ -1,7 +1,5 @@
 """The answers of `unslow devices`, `choose`, `cost` and `tiers`, for a person or a program."""
 
-from collections.abc import Iterator
-
 from rich.console import Group, RenderableType
 from rich.text import Text
 
@@ -9,7 +7,7 @@ from unslow.buy.cost import CostReport, WayShown, paid_after
 from unslow.buy.devices import NOTE_ON_JOULES
 from unslow.buy.offers import ChoiceReport, OfferShown, RefusedShown
 from unslow.buy.report import AskedShown, DevicesReport, PriceShown, RigShown
-from unslow.buy.tiers import RunsShown, TierShown, TiersReport
+from unslow.buy.tiers import RunsShown, TiersReport
 from unslow.show.console import YELLOW, Column, ReportKind, dim, head, indented, item, table_of
 from unslow.show.units import GB, GIB, count, rate, size, span
 from unslow.think.speed.report import RateShown
@@ -78,22 +76,30 @@ def _devices_answer(report: DevicesReport, width: int) -> RenderableType:
         every = report.catalogue_devices
         of_all = f" of the {every:,} in the catalogue (--all shows every one)" if every and count < every else ""
         title = head(f"{count}", f"device{'' if count == 1 else 's'}{of_all}")
-        table = table_of(_PLAIN, (_plain_row(rig) for rig in report.devices), width)
+        rows = (
+            (
+                rig.name, memory_words(rig.memory_bytes), _bandwidth(rig), _watts(rig), str(rig.year or "?"),
+                price_words(rig.price), rig.vendor, rig.kind,
+            )
+            for rig in report.devices
+        )  # fmt: skip
+        table = table_of(_PLAIN, rows, width)
         return Group(title, "", table, "", *(dim(note) for note in report.notes))
     order = f", by {report.sorted_by}" if report.sorted_by else ""
     title = head(f"{asked.model} {asked.quant}", f"on {count} device{'' if count == 1 else 's'}{order}")
     table = table_of(_FULL, (_full_row(rig, asked.users) for rig in report.devices), width)
     about = dim(f"{work_words(asked)}; first token of a prompt of {asked.prompt_tokens:,}; prices in {report.currency}")
+    names: dict[str, list[str]] = {}
+    for rig in report.devices:
+        if rig.reason:
+            names.setdefault(rig.reason, []).append(rig.name)
+    notes = []
+    for reason, those in names.items():
+        more = f" and {len(those) - 3} more" if len(those) > 3 else ""  # noqa: PLR2004 (a line's worth)
+        notes.append(f"{', '.join(those[:3])}{more}: {reason}")
     is_shown = any(column.header == "TOK/J" for column in table.columns)  # it goes first where there is no room
-    notes = (note for note in report.notes if is_shown or note != NOTE_ON_JOULES)
-    return Group(title, about, "", table, "", *_reasons(report), *(dim(note) for note in notes))
-
-
-def _plain_row(rig: RigShown) -> tuple[str, ...]:
-    return (
-        rig.name, memory_words(rig.memory_bytes), _bandwidth(rig), _watts(rig), str(rig.year or "?"),
-        price_words(rig.price), rig.vendor, rig.kind,
-    )  # fmt: skip
+    notes += [note for note in report.notes if is_shown or note != NOTE_ON_JOULES]
+    return Group(title, about, "", table, "", *map(dim, notes))
 
 
 def _full_row(rig: RigShown, users: int) -> tuple[str, ...]:
@@ -115,16 +121,6 @@ def _bandwidth(rig: RigShown) -> str:
 
 def _watts(rig: RigShown) -> str:
     return f"{rig.tdp_w:,.0f}" if rig.tdp_w else "?"
-
-
-def _reasons(report: DevicesReport) -> Iterator[RenderableType]:
-    reasons: dict[str, list[str]] = {}
-    for rig in report.devices:
-        if rig.reason:
-            reasons.setdefault(rig.reason, []).append(rig.name)
-    for reason, names in reasons.items():
-        more = f" and {len(names) - 3} more" if len(names) > 3 else ""  # noqa: PLR2004 (a line's worth)
-        yield dim(f"{', '.join(names[:3])}{more}: {reason}")
 
 
 render_devices = ReportKind(DevicesReport, _devices_answer)
@@ -158,7 +154,10 @@ def _answer(report: ChoiceReport, width: int) -> RenderableType:
     if report.ways:
         parts += ["", Text("What would have to give", style="bold"), *(item(way.words) for way in report.ways)]
     if report.refused:
-        parts += ["", Text("Refused", style="bold"), *_refused(report)]
+        parts += ["", Text("Refused", style="bold")]
+    for heap in report.refused:
+        near = "; ".join(_near(offer, heap) for offer in heap.nearest)
+        parts += [item(f"{heap.count}: {heap.words}"), indented(f"nearest: {near}", "dim", 4)]
     parts += ["", *(dim(text) for text in (*report.assumptions, *report.notes))]
     return Group(*parts)
 
@@ -186,13 +185,6 @@ def _row(offer: OfferShown, *, chosen: bool) -> tuple[str, ...]:
     )  # fmt: skip
 
 
-def _refused(report: ChoiceReport) -> Iterator[RenderableType]:
-    for heap in report.refused:
-        yield item(f"{heap.count}: {heap.words}")
-        near = "; ".join(_near(offer, heap) for offer in heap.nearest)
-        yield indented(f"nearest: {near}", "dim", 4)
-
-
 def _near(offer: OfferShown, heap: RefusedShown) -> str:
     cost = "" if offer.total is None else f" ({money_words(offer.total)})"
     if heap.why == "does_not_fit" or offer.rig.speed is None:
@@ -214,28 +206,27 @@ _UNIT = {"own": "", "rent": "/h", "rent all day": "/h", "api": "/M"}  # Of the p
 
 
 def _cost_answer(report: CostReport, width: int) -> RenderableType:
+    best = report.ways[0] if report.ways else None
+    if best is None or best.per_million is None or not best.enough:
+        untold = f"{report.asked.model} {report.asked.quant}: no way has a price and can do it"
+        title = head("CAN'T TELL", untold, YELLOW)
+    else:
+        what = f"{best.name}, {best.how}" if best.how != "api" else best.name
+        price = f"{money_words(best.per_million)} {report.currency}"
+        title = head(price, f"a million generated tokens of {report.asked.model}: {what}")
+    generated, read = count(report.use.tokens_per_day), count(report.use.prompt_tokens_per_day)
     use = (
-        f"{count(report.use.tokens_per_day)} tokens a day are generated and {count(report.use.prompt_tokens_per_day)} "
-        f"read, {report.asked.context:,} tokens in the context; {report.currency}, a kWh {report.electricity_per_kwh:g}"
+        f"{generated} tokens a day are generated and {read} read, {report.asked.context:,} tokens in the context; "
+        f"{report.currency}, a kWh {report.electricity_per_kwh:g}"
     )
     table = table_of(_COST_COLUMNS, (_cost_row(way) for way in report.ways), width, name=1)
-    parts: list[RenderableType] = [_cost_head(report), dim(use), "", table]
+    parts: list[RenderableType] = [title, dim(use), "", table]
     if report.break_even:
         paid = (item(f"{pair.own} {paid_after(pair, report.years)}") for pair in report.break_even)
         parts += ["", Text("When owning pays", style="bold"), *paid]
     reasons = [f"{way.name}, {way.how}: {way.reason}" for way in report.ways if way.reason]
     parts += ["", *(dim(text) for text in (*dict.fromkeys(reasons), *report.assumptions, *report.notes))]
     return Group(*parts)
-
-
-def _cost_head(report: CostReport) -> Text:
-    best = report.ways[0] if report.ways else None
-    if best is None or best.per_million is None or not best.enough:
-        untold = f"{report.asked.model} {report.asked.quant}: no way has a price and can do it"
-        return head("CAN'T TELL", untold, YELLOW)
-    what = f"{best.name}, {best.how}" if best.how != "api" else best.name
-    price = f"{money_words(best.per_million)} {report.currency}"
-    return head(price, f"a million generated tokens of {report.asked.model}: {what}")
 
 
 def _cost_row(way: WayShown) -> tuple[str, ...]:
@@ -271,18 +262,13 @@ def _tiers_answer(report: TiersReport, width: int) -> RenderableType:
         if tier.device and tier.bytes_per_s:
             typical = f"  {tier.device}, {tier.bytes_per_s / GB:,.0f} GB/s, typical of {tier.devices}"
             text.append(typical, "dim not bold")
-        parts += ["", text, *_body(tier, width)]
+        nothing = dim("nothing of the catalogue fits")
+        runs = table_of(_TIERS_COLUMNS, map(_tiers_row, tier.runs), width) if tier.runs else nothing
+        parts += ["", text, runs]
+        for missed in tier.misses:
+            instead = f"; fits {missed.would_fit}" if missed.would_fit else ""
+            parts.append(dim(f"not {missed.model} {missed.quant}: lacks {size(missed.lacks_bytes)}{instead}"))
     return Group(*parts, "", *(dim(note) for note in report.notes))
-
-
-def _body(tier: TierShown, width: int) -> Iterator[RenderableType]:
-    if tier.runs:
-        yield table_of(_TIERS_COLUMNS, (_tiers_row(one) for one in tier.runs), width)
-    else:
-        yield dim("nothing of the catalogue fits")
-    for missed in tier.misses:
-        instead = f"; fits {missed.would_fit}" if missed.would_fit else ""
-        yield dim(f"not {missed.model} {missed.quant}: lacks {size(missed.lacks_bytes)}{instead}")
 
 
 def _tiers_row(one: RunsShown) -> tuple[str, ...]:

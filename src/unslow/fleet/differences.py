@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from unslow.facts.snapshot import Case
 from unslow.facts.values import GIB, NOT_LOOKED, Known, Unknown
@@ -248,23 +247,20 @@ def usual_facts(peers: Sequence[Mapping[str, Scalar]]) -> dict[str, Usual]:
 
 def _usual(path: str, column: list[Scalar]) -> Usual | None:
     if all(isinstance(value, int | float) and not isinstance(value, bool) for value in column):
-        return _usual_number(path, np.array(column, dtype=np.float64))
+        numbers = np.array(column, dtype=np.float64)
+        numbers = numbers[np.isfinite(numbers)]
+        if len(numbers) < LEAST_PEERS:
+            return None
+        middle = float(np.median(numbers))
+        off = np.abs(numbers - middle)
+        spread = max(DEVIATIONS * _OF_MEDIAN * float(np.median(off)), FAR * abs(middle), _floor(path))
+        low, high = np.quantile(numbers, [NEARLY_NONE / 2, 1 - NEARLY_NONE / 2])
+        return Usual(middle, float(np.mean(off <= spread)), spread, float(low), float(high), {})
     if any(isinstance(value, float) for value in column):
         return None  # names and measurements under one path: nothing to compare
     shares = {value: count / len(column) for value, count in Counter(column).most_common()}
     value, share = next(iter(shares.items()))
     return Usual(value, share, 0.0, 0.0, 0.0, shares)
-
-
-def _usual_number(path: str, column: NDArray[np.float64]) -> Usual | None:
-    column = column[np.isfinite(column)]
-    if len(column) < LEAST_PEERS:
-        return None
-    middle = float(np.median(column))
-    spread = max(DEVIATIONS * _OF_MEDIAN * float(np.median(np.abs(column - middle))), FAR * abs(middle), _floor(path))
-    share = float(np.mean(np.abs(column - middle) <= spread))
-    low, high = np.quantile(column, [NEARLY_NONE / 2, 1 - NEARLY_NONE / 2])
-    return Usual(middle, share, spread, float(low), float(high), {})
 
 
 def _floor(path: str) -> float:

@@ -17,10 +17,12 @@ from urllib.parse import urlsplit
 
 from unslow import __version__
 from unslow.commands._output import Progress
+from unslow.commands.diagnose.request import Discretion
 from unslow.commands.diagnose.target import write_whole
 from unslow.facts.errors import UserError
 from unslow.fleet.openmetrics import TYPES, Dialect, LookState, OwnCost, exposition
 from unslow.fleet.self_diagnosis import Address, ExporterSettings, Looker
+from unslow.live.watcher import watched_host
 from unslow.look.system.http import is_loopback
 from unslow.look.system.live import LiveSystem
 
@@ -202,14 +204,13 @@ _POLL_S = 0.5
 
 def looker_of(request: ExporterSettings) -> Looker:
     """What looks for this request, at this machine."""
-    host = request.watch.host
+    host = watched_host(request.watch)
     return Looker(LiveSystem([host] if host else []), request)
 
 
 def serve(request: ExporterSettings, ready: Callable[[int], None]) -> None:
     """Serve until Ctrl-C or a polite kill; `ready` is told the port as soon as anybody can ask."""
-    _ = request.watch.url  # a wrong one is told before anything listens
-    looker, started_at_s = looker_of(request), time.time()
+    looker, started_at_s = looker_of(request), time.time()  # a wrong URL is told before anything listens
 
     def metrics(dialect: Dialect) -> str:
         report, state = looker.standing
@@ -243,7 +244,7 @@ def once(request: ExporterSettings, progress: Progress) -> str:
     """The metrics of one look, written where the request says; UserError where it failed, which the file says too."""
     looker = looker_of(request)
     try:
-        with request.watch.discretion.errors():
+        with Discretion.about(request.watch.api_key, request.watch.target).errors():
             report, state = looker.look_once(WATCH_S, progress.step)
             text = exposition(report, state, request.dialect, version=__version__)
     except UserError:

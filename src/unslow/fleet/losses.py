@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import msgspec
-
 from unslow.facts.run import Traffic
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
@@ -134,23 +132,17 @@ def loss_of(case: Case, report: SubjectReport, window_s: float, by_itself: Seque
     if report.verdict == "cannot_tell":
         return Lost(Loss(idle_gpu_hours=idle, because=why_untold(case, report)), {})
     busy = gpus * hours * worked if gpus is not None and worked is not None else None
-    loss, missing = _of_a_slow_one(case, report, busy)
-    taken = by_cause(report, missing, by_itself) if missing else {}
-    return Lost(msgspec.structs.replace(loss, idle_gpu_hours=idle), taken)
-
-
-def _of_a_slow_one(case: Case, report: SubjectReport, gpu_hours: float | None) -> tuple[Loss, Missing | None]:
-    traffic = case.run.traffic.value_or(None)
     given = traffic.tokens_per_s.value_or(None) if traffic else None
     if traffic is None or given is None:
-        return Loss(because="how many tokens it gives in a second is not known"), None
+        return Lost(Loss(idle_gpu_hours=idle, because="how many tokens it gives in a second is not known"), {})
     missing = missing_tokens(case, report, traffic, given)
     lost = (missing.answers or 0.0) + sum(missing.requests.values()) + missing.waiting
     if missing.answers is None and not lost:
-        return Loss(because=as_lack(report.expected.because)), None
+        return Lost(Loss(idle_gpu_hours=idle, because=as_lack(report.expected.because)), {})
     because = _ONLY_WAITING if missing.answers is None else "" if lost else _NOT_IN_TOKENS
-    spent = None if gpu_hours is None else gpu_hours * lost / (lost + given) if lost else 0.0
-    return Loss(tokens_per_s=lost, gpu_hours=spent, because=because), missing
+    spent = None if busy is None else busy * lost / (lost + given) if lost else 0.0
+    loss = Loss(tokens_per_s=lost, gpu_hours=spent, idle_gpu_hours=idle, because=because)
+    return Lost(loss, by_cause(report, missing, by_itself))
 
 
 def missing_tokens(case: Case, report: SubjectReport, traffic: Traffic, given: float) -> Missing:
@@ -164,7 +156,12 @@ def missing_tokens(case: Case, report: SubjectReport, traffic: Traffic, given: f
     loads = (max(1, round(load)) for load in (traffic.running, traffic.running + traffic.waiting))
     now, then = (times_as_long(case, load, depth_of(case)) for load in loads) if traffic.waiting else (None, None)
     slower = max(1.0, then / now) if now and then else 1.0
-    waiting = _of_waiting(report, traffic, rate or given / max(1.0, traffic.running), best, slower)
+    waiting = 0.0
+    if traffic.counts_waiting and (report.phase == "queue" or any(f.phase == "queue" for f in report.findings)):
+        # What those who wait would get, less what those in work would then get less
+        own = rate or given / max(1.0, traffic.running)
+        each = min(own, best.mid) if best else own
+        waiting = max(0.0, each * ((traffic.running + traffic.waiting) / slower - traffic.running))
     if best:  # all together get no more than what is achievable, or than what they get already
         most = (traffic.running + traffic.waiting) * max(best.mid, rate or 0.0) / slower
         waiting = min(waiting, max(0.0, most - whole - sum(requests.values())))
@@ -204,12 +201,3 @@ def _of_requests(case: Case, report: SubjectReport, traffic: Traffic, given: flo
     share = min(MOST_SHARE, together)
     lost = whole * share / (1.0 - share)
     return {cause: lost * part / together for cause, part in shares.items() if part > 0}
-
-
-def _of_waiting(report: SubjectReport, traffic: Traffic, rate: float, best: Range | None, slower: float) -> float:
-    """What those who wait would get, less what those in work would then get less."""
-    queued = report.phase == "queue" or any(f.phase == "queue" for f in report.findings)
-    if not queued or not traffic.counts_waiting:
-        return 0.0
-    each = min(rate, best.mid) if best else rate
-    return max(0.0, each * ((traffic.running + traffic.waiting) / slower - traffic.running))

@@ -16,9 +16,11 @@ import msgspec
 from unslow import __version__
 from unslow.commands._diagnosis_options import Looking
 from unslow.commands._output import Silent
-from unslow.commands.diagnose.request import QUICK
+from unslow.commands.diagnose.request import QUICK, Discretion
 from unslow.commands.diagnose.target import is_live
+from unslow.commands.diagnose.visit import Measuring
 from unslow.commands.exporter import ExporterRequest
+from unslow.commands.watch import WatchRequest
 from unslow.facts.errors import UserError
 from unslow.facts.run import Run
 from unslow.facts.snapshot import Case, Snapshot, Subject
@@ -26,7 +28,7 @@ from unslow.facts.values import Fact, Known, Unknown, not_supported
 from unslow.fleet.command import seconds_of
 from unslow.fleet.openmetrics import MOST_SUBJECTS, Dialect, LookState, keyed
 from unslow.live.server import Watched, server_now
-from unslow.live.watcher import JOIN_S, SOON_S, WatchSpec, find_watched
+from unslow.live.watcher import JOIN_S, SOON_S, find_watched, is_elsewhere
 from unslow.look.system import LookError, System
 from unslow.look.system.http import is_loopback
 from unslow.look.system.live import ClosingSystem
@@ -62,7 +64,7 @@ class Address(NamedTuple):
 class ExporterSettings(NamedTuple):
     """What to watch, how often to judge it, whether to measure, and where the metrics go."""
 
-    watch: WatchSpec = WatchSpec(interval_s=ASK_S)
+    watch: WatchRequest = WatchRequest(interval=ASK_S)
     listen: Address = Address("127.0.0.1", 9877)
     every_s: float = 60.0
     measure_every_s: float | None = None
@@ -81,10 +83,10 @@ class ExporterSettings(NamedTuple):
             raise UserError("-o belongs to --once", "without --once the metrics are served: see --listen")
         if once and asked.measure_every:
             raise UserError("--once measures nothing", "unslow diagnose --format openmetrics measures once")
-        key = asked.api_key or os.environ.get("UNSLOW_API_KEY") or ""
+        key = asked.api_key or os.environ.get("UNSLOW_API_KEY")
         measure = asked.measure_every
         return cls(
-            watch=WatchSpec(target, ASK_S, api_key=key),
+            watch=WatchRequest(target=target, interval=ASK_S, api_key=key),
             listen=parsed_address(asked.listen),
             every_s=_between(asked.every, "--every", LEAST_EVERY_S, MOST_EVERY_S),
             measure_every_s=_between(measure, "--measure-every", LEAST_MEASURE_S, MOST_MEASURE_S) if measure else None,
@@ -141,17 +143,16 @@ class Measurements:
 
     def measure(self, seen: Snapshot, now_s: float) -> set[Place]:
         """Measure them one after the other, and say which; one that is busy, or would lose a cache, is left alone."""
-        from unslow.commands.diagnose.visit import Measuring  # noqa: PLC0415 (only where it is allowed)
-
         self._due_at = now_s + (self._every_s or 0.0)
         runs = {place: run for place, run in self._runs.items() if place in map(place_of, seen.subjects)}
         done_now: set[Place] = set()
-        request = Looking(api_key=self._watch.api_key or None)
+        discretion = Discretion.about(self._watch.api_key, self._watch.target)
+        request = Looking(api_key=self._watch.api_key)
         for subject in seen.subjects:
             host = urlsplit(subject.runtime.url.value_or("")).hostname
             self._door = door = ClosingSystem([host] if host else [])
             (done,) = Measuring(door, request, Silent(), QUICK, door=door).measured(seen, [subject]).subjects
-            place, run = place_of(subject), self._watch.discretion.facts(done.run)
+            place, run = place_of(subject), discretion.facts(done.run)
             if isinstance(run.decode_tokens_per_s, Unknown):
                 _tell(f"not measured: {place[0]}: {run.decode_tokens_per_s.why}")
             else:
@@ -206,13 +207,13 @@ says how old it is."""
 class WatchedServer:
     """From `start` to `stop`; `case` may be called by any thread."""
 
-    def __init__(self, system: System, seen: Snapshot, subject: Subject, request: WatchSpec) -> None:
+    def __init__(self, system: System, seen: Snapshot, subject: Subject, request: WatchRequest) -> None:
         self.watched = Watched(system, seen, subject, request.api_key, SAMPLES_PER_S)
         self.seen_at_s: float | None = None
         """When its speed was last seen, by the clock of the system."""
         self.failure: BaseException | None = None
-        self._system, self._every_s = system, request.interval_s
-        self._samples = not request.is_elsewhere
+        self._system, self._every_s = system, request.interval
+        self._samples = not is_elsewhere(request)
         self._kept: Run | None = None
         self._stopping = Event()
         self._thread = Thread(target=self._run, name="unslow exporter asks", daemon=True)
@@ -329,7 +330,7 @@ class Looker:
         """One look; where it fails, that is what is known of it."""
         start_s = self._looking_since = self._system.clock()
         try:
-            with self._request.watch.discretion.errors():
+            with Discretion.about(self._request.watch.api_key, self._request.watch.target).errors():
                 self.look()
         except Exception as error:  # noqa: BLE001 (it must go on: what is wrong now may be right at the next look)
             seconds = self._system.clock() - start_s

@@ -112,17 +112,13 @@ def _gpu(gpu: MemberGpu) -> Gpu:
     facts |= {name: told.share(name) for name in ("busy", "memory_busy")}
     names = {"name": gpu.name, "vendor": gpu.vendor, "driver": gpu.driver}
     facts |= {key: reported(text, f"{SOURCE}: its GPU exporter") for key, text in names.items() if text}
-    facts |= {"name": part} if (part := _part_of_one(gpu.name, told.value("vram_total_bytes"))) else {}
+    memory_bytes = told.value("vram_total_bytes")
+    device = _device(gpu.name, round(memory_bytes)) if gpu.name and memory_bytes else None
+    # With so little of its memory it is a part, as MIG and others divide it, and its name does not tell what it is
+    if device and memory_bytes < A_PART * device.memory_bytes:
+        sizes = f"{memory_bytes / GIB:.0f} GiB of the {device.memory_bytes / GIB:.0f} GiB of {gpu.name}"
+        facts["name"] = not_found(f"its GPU is a part of one ({sizes}), and how fast the part is nothing tells")
     return Gpu(index=gpu.index, **facts)
-
-
-def _part_of_one(name: str, memory_bytes: float) -> Unknown | None:
-    """Why its name does not tell what it is: with so little of its memory it is a part, as MIG and others divide it."""
-    device = _device(name, round(memory_bytes)) if name and memory_bytes else None
-    if device is None or memory_bytes >= A_PART * device.memory_bytes:
-        return None
-    sizes = f"{memory_bytes / GIB:.0f} GiB of the {device.memory_bytes / GIB:.0f} GiB of {name}"
-    return not_found(f"its GPU is a part of one ({sizes}), and how fast the part is nothing tells")
 
 
 _device = lru_cache(maxsize=1024)(find_device)  # a fleet of thousands has few kinds of GPUs
@@ -138,7 +134,13 @@ def gpus_under_load(member: Member) -> Fact[tuple[GpuUnderLoad, ...]]:
 
 def _under_load(gpu: MemberGpu, samples: int) -> GpuUnderLoad:
     told = Readings(gpu.readings, "")
-    rested = _rested(told)
+    rested, asleep = _rested(told), None
+    if told.value("busy") < AWAKE:  # the link of a GPU without work goes down to the first generation
+        asleep = not_found("the GPU had next to no work in the window, and its link rests with it")
+    # Why its clocks were held down for long enough to matter; that nothing did needs both reasons to be told
+    known = [name for name in _REASONS if name in told]
+    reasons = [_REASONS[name] for name in known if told.value(name) >= THROTTLED]
+    all_told = reasons or len(known) == len(_REASONS)
     return GpuUnderLoad(
         index=gpu.index,
         samples=samples,
@@ -148,9 +150,9 @@ def _under_load(gpu: MemberGpu, samples: int) -> GpuUnderLoad:
         temperature_max_c=told.fact("temperature_max_c"),
         power_max_w=told.fact("power_max_w"),
         vram_used_max_bytes=told.whole("vram_used_max_bytes"),
-        event_reasons=_reasons(told),
-        pcie_generation_max_seen=_asleep(told) or told.whole("pcie_generation"),
-        pcie_width_max_seen=_asleep(told) or told.whole("pcie_width"),
+        event_reasons=reported(reasons, told.source(*known)) if all_told else told.missing("reasons for its clocks"),
+        pcie_generation_max_seen=asleep or told.whole("pcie_generation"),
+        pcie_width_max_seen=asleep or told.whole("pcie_width"),
     )
 
 
@@ -163,22 +165,6 @@ def _rested(told: Readings) -> Unknown | None:
     return not_found(
         f"the GPU rested for {1 - told.value('busy'):.0%} of the window, so its mean clock is one of pauses"
     )
-
-
-def _asleep(told: Readings) -> Unknown | None:
-    """Why its link says nothing: that of a GPU without work goes down to the first generation."""
-    if told.value("busy") >= AWAKE:
-        return None
-    return not_found("the GPU had next to no work in the window, and its link rests with it")
-
-
-def _reasons(told: Readings) -> Fact[list[str]]:
-    """Why its clocks were held down for long enough to matter; that nothing did needs both reasons to be told."""
-    known = [name for name in _REASONS if name in told]
-    found = [_REASONS[name] for name in known if told.value(name) >= THROTTLED]
-    if found or len(known) == len(_REASONS):
-        return reported(found, told.source(*known))
-    return told.missing("reasons for its clocks")
 
 
 def machine_of(member: Member) -> Machine:

@@ -185,6 +185,13 @@ def earlier_of(member: Member, engine: Readings) -> Fact[Earlier]:
     if not isinstance(now, Known):
         return now
     slower = now.value * SLOWER < then
+    # The load, where that is not what it was, or nobody tells
+    load, load_then = requests_at_once(engine), engine.value("running_before")
+    also: tuple[str, ...] = ()
+    if "running_before" not in engine or load is None:
+        also = ("nothing tells whether as many requests shared it",)
+    elif load > max(FEW, MORE * load_then):
+        also = (f"{load:.1f} requests at a time instead of {load_then:.1f}",)
     known = Earlier(
         bench=SOURCE,
         taken_at="",
@@ -193,21 +200,11 @@ def earlier_of(member: Member, engine: Readings) -> Fact[Earlier]:
         slower=slower,
         version=member.version_before,
         version_now=member.version,
-        also_changed=_also_changed(engine) if slower else (),
+        also_changed=also if slower else (),
     )
     return engine.worked_out(
         known, "token_gap_s", "token_gap_before_s", "decode_tokens_per_busy_s", "decode_tokens_per_busy_s_before"
     )
-
-
-def _also_changed(engine: Readings) -> tuple[str, ...]:
-    """The load, where that is not what it was, or nobody tells."""
-    now, then = requests_at_once(engine), engine.value("running_before")
-    if "running_before" not in engine or now is None:
-        return ("nothing tells whether as many requests shared it",)
-    if now <= max(FEW, MORE * then):
-        return ()
-    return (f"{now:.1f} requests at a time instead of {then:.1f}",)
 
 
 _CACHE_INFO = "vllm:cache_config_info"

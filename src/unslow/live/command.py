@@ -7,6 +7,7 @@ from contextlib import suppress
 import msgspec
 
 from unslow.commands._output import color, write
+from unslow.commands.diagnose.request import Discretion
 from unslow.commands.watch import WatchRequest
 from unslow.live.panels import (
     NOBODY,
@@ -21,7 +22,7 @@ from unslow.live.panels import (
 )
 from unslow.live.rows import ASCII, BLOCKS, Glyphs, is_unicode
 from unslow.live.tick import Tick
-from unslow.live.watcher import Eyes, Watching, WatchSpec, ticks
+from unslow.live.watcher import Eyes, Watching, checked_request, ticks, watched_host
 from unslow.look.system.live import LiveSystem
 from unslow.show.clean import safe, safe_json
 
@@ -112,23 +113,24 @@ def is_terminal() -> bool:
 
 def watch(asked: WatchRequest) -> int:
     """Show what runs until somebody quits; the exit status."""
-    request, glyphs = WatchSpec.of(asked), glyphs_for(ascii_only=asked.ascii)
-    system = LiveSystem([request.host] if request.host else [])
-    with request.discretion.errors():
+    request, glyphs = checked_request(asked), glyphs_for(ascii_only=asked.ascii)
+    host = watched_host(request)
+    system = LiveSystem([host] if host else [])
+    with Discretion.about(request.api_key, request.target).errors():
         watching = Watching(system, request)
         watching.start()
-        if asked.json or asked.plain or request.once or not is_terminal():
-            _write_ticks(watching, request, glyphs, system, as_json=asked.json)
+        if request.json or request.plain or request.once or not is_terminal():
+            _write_ticks(watching, request, glyphs, system)
         else:
-            _draw(watching, request, glyphs, system, in_color=color() and not asked.no_color)
+            _draw(watching, request, glyphs, system)
         return FOUND if watching.is_found else CANNOT_TELL
 
 
-def _write_ticks(watching: Watching, request: WatchSpec, glyphs: Glyphs, system: LiveSystem, *, as_json: bool) -> None:
+def _write_ticks(watching: Watching, request: WatchRequest, glyphs: Glyphs, system: LiveSystem) -> None:
     plain = PlainLines(glyphs)
     with suppress(KeyboardInterrupt):  # the way to end it
         for tick in ticks(watching, request, system):
-            if as_json:
+            if request.json:
                 write(safe_json(msgspec.json.encode(tick).decode()))
             elif request.once:
                 write(whole_moment(tick, glyphs))
@@ -136,15 +138,15 @@ def _write_ticks(watching: Watching, request: WatchSpec, glyphs: Glyphs, system:
                 write("\n".join(plain.lines(tick)))
 
 
-def _draw(watching: Watching, request: WatchSpec, glyphs: Glyphs, system: LiveSystem, *, in_color: bool) -> None:
+def _draw(watching: Watching, request: WatchRequest, glyphs: Glyphs, system: LiveSystem) -> None:
     from unslow.live.screen import LiveScreen  # noqa: PLC0415 (only where a screen is drawn)
 
     for fixed in ("COLUMNS", "LINES"):  # where they are exported, a change of size would go unseen
         os.environ.pop(fixed, None)
-    eyes = Eyes(watching, request.interval_s, system)
+    eyes = Eyes(watching, request.interval, system)
     screen = LiveScreen(
-        watching, glyphs, interval_s=request.interval_s, seconds=request.seconds, color=in_color,
-        failed=lambda: eyes.failure,
+        watching, glyphs, interval_s=request.interval, seconds=request.seconds,
+        color=color() and not request.no_color, failed=lambda: eyes.failure,
     )  # fmt: skip
     eyes.start()
     try:

@@ -247,7 +247,9 @@ _NOTED: dict[PhaseNow, Phase] = {"queue": "queue", "load": "load", "prefill": "p
 class Watched:
     """Written by the thread that looks; what others read of it is replaced as a whole."""
 
-    def __init__(self, system: System, seen: Snapshot, subject: Subject, api_key: str, samples_per_s: float) -> None:
+    def __init__(
+        self, system: System, seen: Snapshot, subject: Subject, api_key: str | None, samples_per_s: float
+    ) -> None:
         pid = subject.runtime.pid.value_or(None)
         self.subject, self.sampler = subject, Sampler(system, [] if pid is None else [pid], samples_per_s)
         self.looks: deque[Look] = deque(maxlen=MOST_LOOKS)

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Iterator, Mapping
 from threading import Event, Lock, Thread
-from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
@@ -24,60 +23,46 @@ from unslow.look.system import LookError, System
 from unslow.look.system.http import is_loopback
 
 
-class WatchSpec(NamedTuple):
-    """What to watch, how often, and for how long."""
+def checked_request(request: WatchRequest) -> WatchRequest:
+    """The request with the key of the environment where none was given; UserError where its target does not run."""
+    if not is_live(request.target):
+        raise UserError(f"{request.target} does not run", "watch takes the URL or the process id of a running server")
+    return request._replace(api_key=request.api_key or os.environ.get("UNSLOW_API_KEY"))
 
-    target: str | None = None
-    interval_s: float = 1.0
-    seconds: float | None = None
-    once: bool = False
-    api_key: str = ""
 
-    @classmethod
-    def of(cls, asked: WatchRequest) -> "WatchSpec":
-        if not is_live(asked.target):
-            raise UserError(f"{asked.target} does not run", "watch takes the URL or the process id of a running server")
-        key = asked.api_key or os.environ.get("UNSLOW_API_KEY") or ""
-        return cls(asked.target, asked.interval, asked.seconds, once=asked.once, api_key=key)
+def watched_url(request: WatchRequest) -> str | None:
+    """The target, where it is a URL; UserError where it is a wrong one."""
+    named = as_url(request.target or "")
+    return check_url(named) if named else None
 
-    @property
-    def url(self) -> str | None:
-        """The target, where it is a URL; UserError where it is a wrong one."""
-        named = as_url(self.target or "")
-        return check_url(named) if named else None
 
-    @property
-    def is_elsewhere(self) -> bool:
-        """Whether the server is on another machine, of which nothing else can be seen."""
-        return self.url is not None and not is_loopback(self.host)
+def watched_host(request: WatchRequest) -> str:
+    """The host of the URL; empty where none was named."""
+    return urlsplit(watched_url(request) or "").hostname or ""
 
-    @property
-    def host(self) -> str:
-        """The host of the URL; empty where none was named."""
-        return urlsplit(self.url or "").hostname or ""
 
-    @property
-    def discretion(self) -> Discretion:
-        return Discretion.about(self.api_key, self.target)
+def is_elsewhere(request: WatchRequest) -> bool:
+    """Whether the server is on another machine, of which nothing else can be seen."""
+    return watched_url(request) is not None and not is_loopback(watched_host(request))
 
 
 ELSEWHERE = not_supported("the server runs on another machine", "run unslow there")
 MOST_SERVERS = 32
 
 
-def find_watched(system: System, request: WatchSpec) -> Snapshot:
+def find_watched(system: System, request: WatchRequest) -> Snapshot:
     """The machine, and the servers that the request means; UserError where a named one is not there."""
-    url = request.url
-    if request.is_elsewhere:
+    url, key = watched_url(request), request.api_key or ""
+    if is_elsewhere(request):
         seen = Snapshot(unslow_version=__version__, taken_at=system.now(), machine=Machine(gpus=ELSEWHERE))
-        subjects = subjects_at_url(system, url or "", request.api_key)
+        subjects = subjects_at_url(system, url or "", key)
     else:
         port = urlsplit(url).port if url else None
-        seen = collect(system, bandwidth=False, api_key=request.api_key, port=port)
-        subjects = chosen_subjects(system, seen, url, None if url else request.target, request.api_key)
+        seen = collect(system, bandwidth=False, api_key=key, port=port)
+        subjects = chosen_subjects(system, seen, url, None if url else request.target, key)
         subjects = tuple(with_machine(subject, seen.machine) for subject in subjects)
     watched = tuple(subject for subject in subjects if isinstance(subject.runtime.url, Known))
-    return request.discretion.facts(with_subjects(seen, watched[:MOST_SERVERS]))
+    return Discretion.about(key, request.target).facts(with_subjects(seen, watched[:MOST_SERVERS]))
 
 
 def label_of(subject: Subject) -> str:
@@ -148,7 +133,7 @@ SAMPLES_PER_S = 2.0  # Of the machine, at most: the kernel's counters lose nothi
 class Watching:
     """`look` is called by one thread again and again; `tick` and `choose` by any."""
 
-    def __init__(self, system: System, request: WatchSpec) -> None:
+    def __init__(self, system: System, request: WatchRequest) -> None:
         self._system, self._request = system, request
         self._lock = Lock()
         self._seen: Snapshot | None = None
@@ -203,7 +188,7 @@ class Watching:
         if self._watched is not None and self._watched.state != "gone" and self._system.clock() >= self._judge_at:
             before = self._cpu_s()
             self._watched.judge()
-            self._watched.lay_out(None if self._request.is_elsewhere else self._system)
+            self._watched.lay_out(None if is_elsewhere(self._request) else self._system)
             cost_s = self._cpu_s() - before if self._warm else 0.0  # the first time reads the catalogue
             self._warm = True
             self._judge_at = self._system.clock() + max(JUDGE_S, min(FIND_S, cost_s / JUDGE_SHARE))
@@ -242,7 +227,7 @@ class Watching:
         watched = None
         if seen.subjects:
             watched = Watched(self._system, seen, seen.subjects[place], self._request.api_key, self._hz)
-            if not self._request.is_elsewhere:
+            if not is_elsewhere(self._request):
                 watched.sampler.start()
         with self._lock:
             self._seen, self._watched, self._chosen, self._wanted = seen, watched, place, place
@@ -257,7 +242,7 @@ class Watching:
 
     @property
     def _hz(self) -> float:
-        return min(SAMPLES_PER_S, 1 / self._request.interval_s)
+        return min(SAMPLES_PER_S, 1 / self._request.interval)
 
     def _say(self, text: str) -> None:
         self._events = [f"{self._system.now()[11:19]} {text}"]
@@ -271,7 +256,7 @@ class Watching:
         if watched is None or seen is None:
             return tick
         sampler = watched.sampler
-        window_s = max(2 * self._request.interval_s, 2.5 / self._hz)
+        window_s = max(2 * self._request.interval, 2.5 / self._hz)
         sampled = sampler.seen(now_s - window_s)
         devices, host = devices_now(sampled, sampler.devices, seen.machine), host_now(sampled, seen.machine)
         used = {d.number: d.vram_used_bytes for d in devices if d.vram_used_bytes is not None}
@@ -331,19 +316,19 @@ class Eyes:
             self.failure = error
 
 
-def ticks(watching: Watching, request: WatchSpec, system: System) -> Iterator[Tick]:
+def ticks(watching: Watching, request: WatchRequest, system: System) -> Iterator[Tick]:
     """A tick at every interval; one alone where only one was asked for, once a speed can be told."""
-    eyes, start_s = Eyes(watching, request.interval_s, system), system.clock()
+    eyes, start_s = Eyes(watching, request.interval, system), system.clock()
     eyes.start()
     try:
         if request.once:
-            while watching.rounds < ENOUGH_ROUNDS and system.clock() - start_s < LONGEST_ONCE_S + request.interval_s:
+            while watching.rounds < ENOUGH_ROUNDS and system.clock() - start_s < LONGEST_ONCE_S + request.interval:
                 _checked(watching, eyes)
-                system.sleep(request.interval_s / LOOKS)
+                system.sleep(request.interval / LOOKS)
             yield _checked(watching, eyes)
             return
         while request.seconds is None or system.clock() - start_s < request.seconds:
-            system.sleep(request.interval_s)
+            system.sleep(request.interval)
             yield _checked(watching, eyes)
     finally:
         eyes.stop()
