@@ -129,14 +129,14 @@ def exact_layers(case: Case, context: float, vram_bytes: float) -> int | None:
 def _needs(case: Case, plan: Blueprint, context: float, gpu_layers: int) -> list[Need] | None:
     settings = settings_of(case)._replace(context=int(context), gpu_layers=gpu_layers)
     shares = tuple(float(g.vram_total_bytes.value_or(0)) or 1.0 for g in gpus_used(case)) or (1.0,)
-    return remembered(case.model, (settings, shares), lambda: _reckoned(plan, settings, shares))
 
+    def reckon() -> list[Need] | None:
+        try:
+            return memory_of(plan, settings, shares).needs
+        except UserError:  # numbers that can't be, from a header that nobody could load
+            return None
 
-def _reckoned(plan: Blueprint, settings: Settings, shares: tuple[float, ...]) -> list[Need] | None:
-    try:
-        return memory_of(plan, settings, shares).needs
-    except UserError:  # numbers that can't be, from a header that nobody could load
-        return None
+    return remembered(case.model, (settings, shares), reckon)
 
 
 def settings_of(case: Case) -> Settings:

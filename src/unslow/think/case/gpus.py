@@ -38,11 +38,6 @@ def is_integrated(gpu: Gpu) -> bool:
     return known.unified if known else is_integrated_name(gpu.name.value_or(""))
 
 
-def is_much_faster(one: Gpu, other: Gpu) -> bool:
-    """Whether the memory of one GPU has far more bandwidth than that of another, by the catalogue."""
-    return has_far_more_bandwidth(device_of(one), device_of(other))
-
-
 def has_far_more_bandwidth(fast: Device | None, slow: Device | None) -> bool:
     """Whether the memory of one device is so much faster that it decides; False where one of them is not known."""
     return bool(fast and slow and fast.memory_bytes_per_s > MUCH_FASTER * slow.memory_bytes_per_s > 0)
@@ -132,8 +127,20 @@ class Unreached(NamedTuple):
 
 def unreached(case: Case) -> Unreached | None:
     """Why the runtime at hand has no way to the machine's GPU; None where there may be one."""
-    if found := hidden_by_environment(case) or _by_container(case) or _by_system(case):
-        return found
+    if hidden := hidden_by_environment(case):
+        return hidden
+    # A container on a Mac is a Linux of its own, to which macOS does not lend its GPU
+    system, runtime, fact = case.machine.system, case.runtime, "runtime.container"
+    container = runtime.container
+    if isinstance(system.container, Known):
+        container, fact = system.container, "machine.system.container"
+    if container.value_or("").startswith("docker") and is_apple(case):
+        return Unreached("Docker on macOS runs in a virtual machine that has no access to the GPU", fact)
+    # Metal as the runtimes use it needs Apple's own chips
+    if system.name.value_or("") == "macOS" and "ollama" in runtime.name.value_or("").lower():
+        of_amd = [g for g in gpus_of(case) if _AMD.search(f"{g.vendor.value_or('')} {g.name.value_or('')}")]
+        if of_amd:
+            return _of_card(case, of_amd[0], "Ollama uses the GPU of a Mac only where it is Apple's own")
     # The reason of the first GPU that settings leave to the runtime, where each of these has one
     reasons = [(gpu, _unsupported(case, gpu)) for gpu in gpus_used(case)]
     return _of_card(case, *reasons[0]) if reasons and all(why for _, why in reasons) else None
@@ -148,24 +155,6 @@ def hidden_by_environment(case: Case) -> Unreached | None:
     if _CPU_LIBRARY.match(environment.get("OLLAMA_LLM_LIBRARY", "").strip("\"'")):
         return Unreached("OLLAMA_LLM_LIBRARY asks for the CPU", "runtime.environment")
     return None
-
-
-def _by_container(case: Case) -> Unreached | None:
-    """A container on a Mac is a Linux of its own, to which macOS does not lend its GPU."""
-    system, runtime = case.machine.system, case.runtime
-    where = system.container if isinstance(system.container, Known) else runtime.container
-    if not where.value_or("").startswith("docker") or not is_apple(case):
-        return None
-    fact = "machine.system.container" if isinstance(system.container, Known) else "runtime.container"
-    return Unreached("Docker on macOS runs in a virtual machine that has no access to the GPU", fact)
-
-
-def _by_system(case: Case) -> Unreached | None:
-    """Metal as the runtimes use it needs Apple's own chips."""
-    if case.machine.system.name.value_or("") != "macOS" or "ollama" not in case.runtime.name.value_or("").lower():
-        return None
-    gpu = next((g for g in gpus_of(case) if _AMD.search(f"{g.vendor.value_or('')} {g.name.value_or('')}")), None)
-    return _of_card(case, gpu, "Ollama uses the GPU of a Mac only where it is Apple's own") if gpu else None
 
 
 def _unsupported(case: Case, gpu: Gpu) -> str:

@@ -126,14 +126,14 @@ def _spelled_out(case: Case, advice: str) -> str:
 
 @lru_cache(maxsize=4096)  # a fleet has many instances in few surroundings
 def _worded(advice: str, here: _Here) -> str:
-    return _NAMED.sub(lambda found: _way(found[1], here, found[0]), advice)
+    def way_to(reading: re.Match[str]) -> str:
+        """The first way that fits, which may name other readings in turn; what is no reading stays as it is."""
+        if reading[1] == "load_log" and here.log:
+            return f"`{here.log}`"
+        ways = (_worded(way.does, here) for way in readings().get(reading[1], ()) if _fits(way, here))
+        return next(ways, reading[0])
 
-
-def _way(name: str, here: _Here, else_: str) -> str:
-    """The first way that fits, which may name other readings in turn; what is no reading stays as it is."""
-    if name == "load_log" and here.log:
-        return f"`{here.log}`"
-    return next((_worded(way.does, here) for way in readings().get(name, ()) if _fits(way, here)), else_)
+    return _NAMED.sub(way_to, advice)
 
 
 def _fits(way: ReadingWay, here: _Here) -> bool:

@@ -352,11 +352,6 @@ def host_weights_bytes(case: Case) -> float:
     if computes_all_on_gpus(case):
         left = sum(b.bytes for b in buffers_of(case, "model", on_gpu=False)) if fetches_what_lacks_room(case) else 0
         return float(case.runtime.cpu_offload_bytes.value_or(left))
-    return _left_to_the_cpu(case)
-
-
-def _left_to_the_cpu(case: Case) -> float:
-    """The same of a runtime that computes on the CPU what is not on a GPU."""
     runtime, model = case.runtime, case.model
     on_host, on_gpu = (sum(b.bytes for b in buffers_of(case, "model", on_gpu=side)) for side in (False, True))
     if on_host and (on_gpu or not model.weights_bytes.value_or(0)):

@@ -382,18 +382,12 @@ def _says_that_it_uses_one(case: Case) -> bool:
     runtime = case.runtime
     held = runtime.vram_share.value_or(0) > 0 or runtime.size_vram_bytes.value_or(0) > 0
     held = held or any(b.on_gpu for b in runtime.buffers.value_or([]))
-    return held or _counts_layers(case) or failed_on_gpu(case) or bool(seen_gpus(case))
-
-
-def _counts_layers(case: Case) -> bool:
-    """Whether there are layers on a GPU, or none of them by a program that counts them only where it has a GPU."""
-    runtime = case.runtime
-    if runtime.gpu_layers.value_or(0) > 0:
-        return True
-    if isinstance(runtime.gpu_refused, Known) or not isinstance(runtime.gpu_layers, Known):
-        return False
-    ollama = "ollama" in runtime.name.value_or("").lower()  # it counts them without one too, if it saw none
-    return not ollama or isinstance(runtime.available_bytes, Known)
+    counts_layers = runtime.gpu_layers.value_or(0) > 0
+    if not counts_layers and isinstance(runtime.gpu_layers, Known) and not isinstance(runtime.gpu_refused, Known):
+        # None of them, by a program that counts them only where it has a GPU
+        ollama = "ollama" in runtime.name.value_or("").lower()  # it counts them without one too, if it saw none
+        counts_layers = not ollama or isinstance(runtime.available_bytes, Known)
+    return held or counts_layers or failed_on_gpu(case) or bool(seen_gpus(case))
 
 
 def whole_on_host(case: Case) -> bool:

@@ -161,13 +161,8 @@ def missing_need(case: Case, needs: tuple[Need, ...]) -> CannotTell | None:
     """The first need that the case does not meet."""
     for need in needs:
         paths = (need,) if isinstance(need, str) else need
-        facts: list[Unknown] = []
-        for path in paths:
-            fact = fact_at(case, path)
-            if not isinstance(fact, Unknown):
-                break
-            facts.append(fact)
-        else:
+        facts = [fact_at(case, path) for path in paths]
+        if all(isinstance(fact, Unknown) for fact in facts):
             # of several, the one whose looker left the best advice
             best = max(facts, key=lambda fact: (bool(fact.how_to_get), fact.absence is not Absence.NOT_LOOKED))
             return CannotTell(" or ".join(paths), best.why, best.how_to_get)

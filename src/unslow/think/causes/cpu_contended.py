@@ -74,10 +74,8 @@ ITSELF = "`unslow` at the address of the server itself, not of what passes its a
 
 def check(case: Case) -> Found | Absent | Suspected:
     """Hold the time spent waiting for a CPU against the time of a token, and see whether others had it."""
-    return _by_waiting(case) if isinstance(case.run.others_cpus, Known) else _by_list(case)
-
-
-def _by_waiting(case: Case) -> Found | Absent | Suspected:
+    if not isinstance(case.run.others_cpus, Known):
+        return _by_list(case)
     seen, cores = other_processes(case), cores_of(case)
     if seen is None:
         return Suspected(

@@ -66,8 +66,15 @@ def _by_setting(case: Case) -> Found | Absent | Suspected | None:
         off = need(case, fact)
     if not off:
         return Absent("graphs are not switched off")
-    if hidden := _hidden(case):
-        return Absent(hidden)
+    running = case.runtime.running_requests.value_or(1)
+    if running > FEW_REQUESTS:
+        return Absent(f"{running} requests run at once: the kernels hide their start")
+    now = predict(case)
+    fetches_s = sum(p.seconds for p in now.parts if p.name == FETCHES) if isinstance(now, Prediction) else 0.0
+    if isinstance(now, Prediction) and fetches_s > MOSTLY * now.seconds.mid:
+        return Absent("graphs are off, and a token waits for weights from the host's memory meanwhile")
+    if is_report(case) and not blames(case, "decode"):
+        return Absent("graphs are off, but it is not decoding that is slow")
     lost = lost_against(case, ON)
     if lost == 1 and not behaves_as_set_up(case, ON):
         return Absent("graphs are off, and it is as fast as with them")
@@ -75,19 +82,6 @@ def _by_setting(case: Case) -> Found | Absent | Suspected | None:
         return Suspected("graphs are switched off", "run.decode_tokens_per_s", CAUSE.ask)
     words = "graphs are switched off: the host starts every kernel by itself"
     return Found(words, (cite(case, fact),), ON, (_SWITCH_ON,))
-
-
-def _hidden(case: Case) -> str:
-    """Why starting kernels costs nothing here though graphs are off; empty where it may."""
-    running = case.runtime.running_requests.value_or(1)
-    if running > FEW_REQUESTS:
-        return f"{running} requests run at once: the kernels hide their start"
-    now = predict(case)
-    fetches_s = sum(p.seconds for p in now.parts if p.name == FETCHES) if isinstance(now, Prediction) else 0.0
-    if isinstance(now, Prediction) and fetches_s > MOSTLY * now.seconds.mid:
-        return "graphs are off, and a token waits for weights from the host's memory meanwhile"
-    slow_elsewhere = is_report(case) and not blames(case, "decode")
-    return "graphs are off, but it is not decoding that is slow" if slow_elsewhere else ""
 
 
 CAUSE = Cause(

@@ -107,7 +107,19 @@ def _by_devices(case: Case) -> Found | Absent | None:
     why = case.runtime.gpu_refused.value_or(shown)
     for name in _hiding(case):
         why = f"{why}; {name}={case.runtime.environment.need()[name]!r} hides it"
-    return _found(case, f"the machine has {_gpu_name(case)}, and the runtime uses none: {why}", _evidence(case))
+    runtime, gpus = case.runtime, [f"machine.gpus.{place}" for place, _ in gpu_places(case)]
+    there = cite_known(case, f"{gpus[0]}.name", f"{gpus[0]}.vendor", reference="a GPU is there")[:1]
+    cited = cite_known(case, "runtime.gpu_refused")
+    if isinstance(runtime.devices, Known):
+        listed = ", ".join(d.name for d in runtime.devices.value) or "none"
+        cited = (*cited, cite(case, "runtime.devices", "no GPU among them", listed))
+    if isinstance(runtime.buffers, Known) and (host := buffers_of(case, "model", on_gpu=False)):
+        held = f"{host[0].device} {host[0].bytes} bytes"
+        cited = (*cited, cite(case, "runtime.buffers", "none on a GPU", held))
+    # What each GPU holds, where that alone shows that the model is on none
+    used = cite_known(case, *(f"{gpu}.vram_used_bytes" for gpu in gpus), reference="none of it the runtime's")
+    because = f"the machine has {_gpu_name(case)}, and the runtime uses none: {why}"
+    return _found(case, because, (*there, *(cited or used)))
 
 
 def _by_refusal(case: Case) -> Found | Suspected | None:
@@ -214,21 +226,6 @@ def _hiding(case: Case) -> list[str]:
     """Variables of the runtime that hide every GPU."""
     given = case.runtime.environment.value_or({})
     return sorted(name for name in given if name in _HIDES and given[name].strip() in ("", "-1"))
-
-
-def _evidence(case: Case) -> Citations:
-    runtime, gpus = case.runtime, [f"machine.gpus.{place}" for place, _ in gpu_places(case)]
-    there = cite_known(case, f"{gpus[0]}.name", f"{gpus[0]}.vendor", reference="a GPU is there")[:1]
-    shown = cite_known(case, "runtime.gpu_refused")
-    if isinstance(runtime.devices, Known):
-        listed = ", ".join(d.name for d in runtime.devices.value) or "none"
-        shown = (*shown, cite(case, "runtime.devices", "no GPU among them", listed))
-    if isinstance(runtime.buffers, Known) and (host := buffers_of(case, "model", on_gpu=False)):
-        held = f"{host[0].device} {host[0].bytes} bytes"
-        shown = (*shown, cite(case, "runtime.buffers", "none on a GPU", held))
-    # What each GPU holds, where that alone shows that the model is on none
-    used = cite_known(case, *(f"{gpu}.vram_used_bytes" for gpu in gpus), reference="none of it the runtime's")
-    return (*there, *(shown or used))
 
 
 CAUSE = Cause(

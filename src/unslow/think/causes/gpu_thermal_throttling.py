@@ -86,7 +86,25 @@ def _by_reasons(case: Case) -> Found | Absent:
         return Absent(f"{degrees}no thermal reason is set under load")
     if starved(hot[0]) or cpu_dominates(case):
         return Absent("the GPU waits for something else most of the time: its clocks are a consequence")
-    return _judged(case, min(hot, key=lambda gpu: gpu.clock_share or 1.0))
+    gpu = min(hot, key=lambda gpu: gpu.clock_share or 1.0)
+    ask_gpu_state(case, f"{gpu.at}.clock_hz", f"{gpu.place}.clock_max_hz")
+    share = gpu.clock_share or 1.0
+    if share > LOW:
+        return Absent(f"a thermal reason is set, and the clocks are at {share:.0%} of their maximum")
+    if not (is_report(case) or must_be_slow(case)) or not explains(share, shortfall(case)):
+        return Absent(f"clocks at {share:.0%} of their maximum do not explain the speed")
+    evidence = [cite(case, f"{gpu.at}.event_reasons"), cite(case, f"{gpu.at}.clock_hz", f"{share:.0%} of the maximum")]
+    clock, fell = figure_of(case, gpu.gpu.index, "clock_hz"), ""
+    if clock is not None and clock.last <= LOW * clock.high:
+        last, before = f"{clock.last / 1e6:.0f} MHz at last", f"{clock.high / 1e6:.0f} MHz before"
+        evidence.append(cite_watched(case, "clock_hz", last, before))
+        fell = ", and they fell while it was watched"
+        if case.run.decode_decay.value_or(1.0) <= LOW:
+            evidence.append(cite(case, "run.decode_decay"))
+            fell = ", and the speed falls with them"
+    which, waits = _which(case, gpu)
+    words = f"{_at(gpu)}{which} is throttled by heat to {share:.0%} of its clocks{fell}{waits}"
+    return _found(case, words, tuple(evidence))
 
 
 def _by_power(case: Case) -> Found | None:
@@ -114,27 +132,6 @@ def _by_words(case: Case) -> Found | Suspected | None:
     if seen and blames(case, "decode", "prefill") and not cpu_computes(case):
         return _found(case, f"the GPU is throttled by heat: {seen[0].text}", cite_remarks(case, seen))
     return Suspected(said[0].text, "the reasons of the clocks under load", GPU_STATE)
-
-
-def _judged(case: Case, gpu: LoadedGpu) -> Found | Absent:
-    ask_gpu_state(case, f"{gpu.at}.clock_hz", f"{gpu.place}.clock_max_hz")
-    share = gpu.clock_share or 1.0
-    if share > LOW:
-        return Absent(f"a thermal reason is set, and the clocks are at {share:.0%} of their maximum")
-    if not (is_report(case) or must_be_slow(case)) or not explains(share, shortfall(case)):
-        return Absent(f"clocks at {share:.0%} of their maximum do not explain the speed")
-    evidence = [cite(case, f"{gpu.at}.event_reasons"), cite(case, f"{gpu.at}.clock_hz", f"{share:.0%} of the maximum")]
-    clock, fell = figure_of(case, gpu.gpu.index, "clock_hz"), ""
-    if clock is not None and clock.last <= LOW * clock.high:
-        last, before = f"{clock.last / 1e6:.0f} MHz at last", f"{clock.high / 1e6:.0f} MHz before"
-        evidence.append(cite_watched(case, "clock_hz", last, before))
-        fell = ", and they fell while it was watched"
-        if case.run.decode_decay.value_or(1.0) <= LOW:
-            evidence.append(cite(case, "run.decode_decay"))
-            fell = ", and the speed falls with them"
-    which, waits = _which(case, gpu)
-    words = f"{_at(gpu)}{which} is throttled by heat to {share:.0%} of its clocks{fell}{waits}"
-    return _found(case, words, tuple(evidence))
 
 
 def _which(case: Case, gpu: LoadedGpu) -> tuple[str, str]:

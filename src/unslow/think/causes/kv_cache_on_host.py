@@ -55,14 +55,8 @@ def check(case: Case) -> Found | Absent:
         return Absent(f"{1 - host / total:.0%} of the KV cache is on the GPU")
     if buffers_of(case, "model", on_gpu=False) and not buffers_of(case, "model", on_gpu=True):
         return Absent("the weights are on the CPU too")
-    return _beside_its_layers(case, host, total)
-
-
-def _beside_its_layers(case: Case, host: float, total: float) -> Found | Absent:
-    """Whether more of the cache is on the host than its layers are; a setting that keeps it there needs no count."""
-    runtime = case.runtime
     if runtime.kv_offload.value_or(default=True) is False:
-        return _by_setting(case)
+        return _by_setting(case)  # which needs no count
     on_cpu = 1 - min(1.0, need(case, "runtime.gpu_layers") / max(1, need(case, "runtime.layers")))
     if host / total < on_cpu + BESIDE_ITS_LAYERS:
         return Absent(f"{on_cpu:.0%} of the layers are on the CPU, and their cache is with them")

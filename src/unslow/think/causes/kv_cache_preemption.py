@@ -94,9 +94,15 @@ def _by_words(case: Case) -> Found | Suspected | None:
 
 
 def _by_counters(case: Case) -> Found | Absent | Suspected:
-    preempted = case.runtime.preemptions.value_or(0)
+    counted, preempted = case.runtime.preemptions, case.runtime.preemptions.value_or(0)
+    # The count of a server that may have run for weeks, and the cache is not short now: nearly full, or requests wait
+    is_total = isinstance(counted, Known) and isinstance(case.runtime.url, Known) and "/metrics" in counted.source
+    is_pressed = case.runtime.kv_usage.value_or(0.0) >= FULL or case.runtime.deferred_requests.value_or(0) > 0
+    if preempted and is_total and not is_pressed:
+        return Suspected(f"{_preemptions(preempted)} since the server started", "how often that happens now", SHOW)
     if preempted:
-        return _by_count(case, preempted)
+        words = f"{_preemptions(preempted)}: the KV cache was full"
+        return _found(case, words, (cite(case, "runtime.preemptions"),))
     usage = ask_for(case, "runtime.kv_usage", SHOW)
     if usage < FULL:
         return Absent(f"{usage:.0%} of the KV cache is in use")
@@ -113,17 +119,6 @@ def _by_counters(case: Case) -> Found | Absent | Suspected:
     if isinstance(case.runtime.preemptions, Known) and not uncounted:
         return Absent(f"{words}, and no request was preempted")
     return Suspected(words, "how many requests waited" if uncounted else "runtime.preemptions", SHOW)
-
-
-def _by_count(case: Case, preempted: int) -> Found | Suspected:
-    """So many were thrown out: proof in a log, and of a counter only while the cache is short."""
-    words, counted = f"{_preemptions(preempted)}: the KV cache was full", case.runtime.preemptions
-    # The count of a server that may have run for weeks, and the cache is not short now: nearly full, or requests wait
-    is_total = isinstance(counted, Known) and isinstance(case.runtime.url, Known) and "/metrics" in counted.source
-    is_pressed = case.runtime.kv_usage.value_or(0.0) >= FULL or case.runtime.deferred_requests.value_or(0) > 0
-    if is_total and not is_pressed:
-        return Suspected(f"{_preemptions(preempted)} since the server started", "how often that happens now", SHOW)
-    return _found(case, words, (cite(case, "runtime.preemptions"),))
 
 
 def _preemptions(count: int) -> str:

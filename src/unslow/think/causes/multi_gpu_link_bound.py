@@ -140,15 +140,13 @@ def _by_split(case: Case) -> Found | Absent | Suspected:
         return Suspected(words, "the links between the GPUs, and the speed of another split", SHOW)
     path = "runtime.split_mode" if isinstance(case.runtime.split_mode, Known) else "runtime.tensor_parallel"
     found = _found(words, (cite(case, path, "no NVLink" if linked is False else "layer"),), "layer", None)
-    return found if by_rows else found._replace(remedies=_remedies(case))
-
-
-def _remedies(case: Case) -> tuple[Remedy, ...]:
-    """Whole layers on each GPU where that is faster, by physics; and links that carry more."""
-    now, then, wider = measured_rate(case), predict(case, BY_LAYERS), Remedy(Knob.LINK.to(None, _WIDER))
+    if by_rows:
+        return found
+    # Whole layers on each GPU where that is faster, by physics; and links that carry more
+    now, then, remedies = measured_rate(case), predict(case, BY_LAYERS), [Remedy(Knob.LINK.to(None, _WIDER))]
     if isinstance(now, Known) and isinstance(then, Prediction) and then.tokens_per_s.mid > WORTH_COMPARING * now.value:
-        return Remedy(Knob.SPLIT_MODE.to("layer", "the other way to split"), BY_LAYERS), wider
-    return (wider,)
+        remedies.insert(0, Remedy(Knob.SPLIT_MODE.to("layer", "the other way to split"), BY_LAYERS))
+    return found._replace(remedies=tuple(remedies))
 
 
 def _by_words(case: Case) -> Suspected | None:

@@ -67,7 +67,14 @@ def _by_pages(case: Case) -> Found | Absent | None:
     if not total or nodes < 2:  # noqa: PLR2004 (one node has no far side)
         return None
     home = max(held, key=lambda node: held[node])
-    share, far = held[home] / total, _threads_elsewhere(case, home, nodes)
+    # The share of the threads on other nodes: as watched, else what does not fit on the cores of one node
+    seen, far = host_at_work(case, f"own_node{home}_share"), None
+    threads, cores = case.runtime.threads, case.machine.cpu.physical_cores
+    if seen is not None:
+        far = 1 - seen.mean
+    elif isinstance(threads, Known) and isinstance(cores, Known) and threads.value > cores.value / nodes:
+        far = 1 - cores.value / nodes / threads.value  # a free core is taken before the second half of a busy one
+    share = held[home] / total
     words = f"{share:.0%} of its memory lies on node {home}"
     if share < EVEN / nodes:
         return Absent(f"its memory is spread over {nodes} nodes: {words}")
@@ -89,17 +96,6 @@ def _by_pages(case: Case) -> Found | Absent | None:
 def _is_placed(case: Case) -> bool:
     """Whether a setting is there that should have spread the pages."""
     return case.runtime.numa.value_or("") not in {"", "none", "disabled"}
-
-
-def _threads_elsewhere(case: Case, home: str, nodes: int) -> float | None:
-    """The share of the threads on other nodes: as watched, else what does not fit on the cores of one node."""
-    seen = host_at_work(case, f"own_node{home}_share")
-    if seen is not None:
-        return 1 - seen.mean
-    threads, cores = case.runtime.threads, case.machine.cpu.physical_cores
-    if not isinstance(threads, Known) or not isinstance(cores, Known) or threads.value <= cores.value / nodes:
-        return None
-    return 1 - cores.value / nodes / threads.value  # a free core is taken before the second half of a busy one
 
 
 def _by_words(case: Case) -> Found | None:

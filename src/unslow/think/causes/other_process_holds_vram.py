@@ -36,7 +36,7 @@ from unslow.facts.machine import GpuProcess
 from unslow.facts.snapshot import Case
 from unslow.facts.values import GIB, Known, MissingFactError, Unknown
 from unslow.think.case.demand import must_have_room, read_demand
-from unslow.think.case.gpus import is_much_faster, vram_total_bytes
+from unslow.think.case.gpus import device_of, has_far_more_bandwidth, vram_total_bytes
 from unslow.think.case.narrative import amount_bytes, remarks_on
 from unslow.think.case.placement import driver_lends, held_by_others, layers_left_on_host, memory_before, seen_split
 from unslow.think.case.runtime import LEAST_SHARE, free_of, layers_of, robbed_load
@@ -172,7 +172,7 @@ def _by_better_gpu(case: Case) -> Found | None:
         others = sorted(gpu.processes.value_or([]), key=lambda p: -p.vram_bytes.value_or(0))
         held = sum(p.vram_bytes.value_or(0) for p in others)
         full = held > FILLED * (gpu.vram_total_bytes.value_or(0) or held * 2)
-        if gpu not in own and full and all(is_much_faster(gpu, one) for one in own):
+        if gpu not in own and full and all(has_far_more_bandwidth(device_of(gpu), device_of(one)) for one in own):
             name, process = gpu.name.value_or("the faster GPU"), others[0]
             return Found(
                 because=f"{process.name.value_or('another program')} (pid {process.pid}) holds {held / GIB:.1f} GiB "

@@ -52,10 +52,6 @@ def check(case: Case) -> Found | Absent:
         return Found(because, (cite(case, "runtime.tensor_overrides"),), ON_GPU, (Remedy(removed, ON_GPU),))
     if isinstance(case.runtime.output_on_gpu, Known):
         return _by_log(case)
-    return _by_count(case)
-
-
-def _by_count(case: Case) -> Found | Absent:
     on_gpu, layers = need(case, "runtime.gpu_layers"), need(case, "runtime.layers")
     if on_gpu < layers - 1:
         return Absent(f"{on_gpu}/{layers} layers are on the GPU: more than one is not")

@@ -108,32 +108,27 @@ def _by_size(case: Case) -> Found | Absent | Suspected:
         if size <= SMALL and names_phase(case, "prefill") and not cpu_computes(case):
             return _found(words, evidence, None)
         return Suspected(words, "run.long_prompt", SHOW)
-    now, then = predict_prefill(case, Cure(ubatch=size)), predict_prefill(case, _CURE)
-    if isinstance(now, Unknown) or isinstance(then, Unknown):
+    as_set, usual = predict_prefill(case, Cure(ubatch=size)), predict_prefill(case, _CURE)
+    if isinstance(as_set, Unknown) or isinstance(usual, Unknown):
         return Suspected(words, "run.long_prompt", SHOW)
-    if size > TINY and speed.value < NEAR * now.tokens_per_s.mid:
-        allows = f"which allows {now.tokens_per_s.mid:.0f} tokens per second"
-        return Absent(f"{words}, {allows}, and it reads {speed.value:.0f}: it waits for something else")
-    return _judged(size, speed.value, now.tokens_per_s.mid, then.tokens_per_s.mid, evidence)
-
-
-def _judged(size: int, speed: float, now: float, then: float, evidence: Citations) -> Found | Absent:
-    """The speed that was measured, beside what physics gives for this micro-batch and for the usual one."""
-    words = f"only {size} tokens of a prompt are read at once"
+    measured, now, then = speed.value, as_set.tokens_per_s.mid, usual.tokens_per_s.mid
+    if size > TINY and measured < NEAR * now:
+        allows = f"which allows {now:.0f} tokens per second"
+        return Absent(f"{words}, {allows}, and it reads {measured:.0f}: it waits for something else")
     gains_nothing = then < WORTH_COMPARING * now
-    if size <= FEW_ROWS and gains_nothing and then >= FAR_BELOW * speed:
+    if size <= FEW_ROWS and gains_nothing and then >= FAR_BELOW * measured:
         # Kernels for matrices are left idle by a few rows, more than physics knows: half of the gap is taken for that
-        gain = (then / speed) ** 0.5
+        gain = (then / measured) ** 0.5
         because = f"{words}, too few to keep matrix kernels busy; {ENOUGH} would be faster"
     elif gains_nothing:
         return Absent(f"{words}, and more would gain next to nothing here")
-    elif then < WORTH_COMPARING * speed:
-        return Absent(f"{words}, and it reads {speed:.0f} tokens per second all the same")
+    elif then < WORTH_COMPARING * measured:
+        return Absent(f"{words}, and it reads {measured:.0f} tokens per second all the same")
     else:
-        gain = then / max(now, speed)  # the ratio of two predictions is surer than either
+        gain = then / max(now, measured)  # the ratio of two predictions is surer than either
         because = f"{words}; {ENOUGH} would be {gain:.1f} times as fast"
     found = _found(because, evidence, gain)
-    return found._replace(lost=Cost(seconds=(1 - 1 / gain) / speed, per="prompt_token"))
+    return found._replace(lost=Cost(seconds=(1 - 1 / gain) / measured, per="prompt_token"))
 
 
 def _size(case: Case) -> tuple[int, str]:

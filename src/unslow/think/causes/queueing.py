@@ -134,24 +134,17 @@ def _found(case: Case, because: str, evidence: Citations) -> Found:
 
     Where the cache had room all the time, more of it helps nobody.
     """
-    most, traffic = case.runtime.max_sequences.value_or(case.runtime.slots.value_or(0)), case.run.traffic
-    running = traffic.value.running if isinstance(traffic, Known) else case.runtime.running_requests.value_or(0)
+    most = case.runtime.max_sequences.value_or(case.runtime.slots.value_or(0))
+    traffic = case.run.traffic.value if isinstance(case.run.traffic, Known) else None
+    running = traffic.running if traffic else case.runtime.running_requests.value_or(0)
     change = Knob.CAPACITY.to(None, "more slots, or a second server")
     if most and running >= TAKEN * most:
         change = Knob.PARALLEL.to(2 * most, "more requests at once, or a second server")
-    elif _had_room(case):
-        change = Knob.PARALLEL.to(None, "more requests at once where all places are taken, or a second server")
+    elif traffic and case.runtime.name.value_or("") in IN_BATCHES:
+        pauses = max(1.0, traffic.each_among / running) if running > 0 else 1.0  # they are in the mean that is told
+        if isinstance(traffic.cache_used, Known) and traffic.cache_used.value * pauses < ROOM:
+            change = Knob.PARALLEL.to(None, "more requests at once where all places are taken, or a second server")
     return Found(because, evidence, remedies=(Remedy(change),))
-
-
-def _had_room(case: Case) -> bool:
-    """Whether the cache of an engine was far from full while it worked: pauses are in the mean that is told."""
-    traffic = case.run.traffic
-    if not isinstance(traffic, Known) or case.runtime.name.value_or("") not in IN_BATCHES:
-        return False
-    seen, used = traffic.value, traffic.value.cache_used
-    pauses = max(1.0, seen.each_among / seen.running) if seen.running > 0 else 1.0
-    return isinstance(used, Known) and used.value * pauses < ROOM
 
 
 CAUSE = Cause(

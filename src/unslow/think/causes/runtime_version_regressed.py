@@ -90,7 +90,11 @@ def _by_speed(case: Case) -> Absent | None:
 
 def _by_boundary(case: Case) -> Found | Absent | Suspected | None:
     known = [name for name in _VERSIONS if isinstance(getattr(case.account, name), Known)]
-    trial = _trial(case, both=len(known) == len(_VERSIONS))
+    trial = experiment_on(case, Topic.VERSION, Topic.DRIVER)
+    if trial is None and len(known) == len(_VERSIONS):
+        # Where both sides of the border are named, speeds that nothing else explains lie across it
+        bare = [c for c in case.account.comparisons.value_or(()) if not c.differs and c.slow > 0]
+        trial = compared_by(case, Topic.VERSION) or max(bare, key=told_ratio, default=None)
     back = [r for r in remarks_on(case, Topic.GOING_BACK_HELPS) if known or _WENT_BACK.search(r.text)]
     if not known and trial is None and not back:
         return None
@@ -110,15 +114,6 @@ def _by_boundary(case: Case) -> Found | Absent | Suspected | None:
         return _found(case, loss, shown)
     lacking = "the speed with the version before" if known else "which version was well, and which is not"
     return Suspected("it got slower with a version", lacking, CAUSE.ask)
-
-
-def _trial(case: Case, *, both: bool) -> Comparison | None:
-    """Two speeds across the border; where both its sides are named, speeds that nothing else explains lie across it."""
-    alone = experiment_on(case, Topic.VERSION, Topic.DRIVER)
-    if alone or not both:
-        return alone
-    bare = [c for c in case.account.comparisons.value_or(()) if not c.differs and c.slow > 0]
-    return compared_by(case, Topic.VERSION) or max(bare, key=told_ratio, default=None)
 
 
 def _loss(case: Case, trial: Comparison | None) -> tuple[float | None, Citations]:

@@ -60,13 +60,8 @@ _TOLD = re.compile(r"not fully optimized yet|however you specified quantization=
 def _by_trial(case: Case) -> Found | Suspected | None:
     """Two speeds that differ in nothing but the kernel; flash attention on the slow side is one too."""
     trial = tried(case, Topic.KERNEL, Topic.QUANT_TYPE) or _slower_with_fewer_bits(case)
-    if trial is None:
-        return _by_attention(case)
-    return _faster_with(case, trial, Knob.QUANT_KERNEL.to(None, "the faster kernel"))
-
-
-def _by_attention(case: Case) -> Found | Suspected | None:
-    """Two speeds that differ in flash attention, where it is on: only one that is slow with it has a slow kernel."""
+    if trial:
+        return _faster_with(case, trial, Knob.QUANT_KERNEL.to(None, "the faster kernel"))
     trial = tried(case, Topic.FLASH_ATTENTION)
     if trial is None or not case.runtime.flash_attention.value_or(default=False):
         return None

@@ -80,9 +80,15 @@ def _by_rate(case: Case) -> Found | Absent | Suspected:
     seen = isinstance(from_disk, Known) and _is_counted(case)
     if seen and from_disk.value_or(0) < MOST_OF_IT * case.model.weights_bytes.need():
         return Absent(f"{words}, and the file lay in memory already: the disk is not what limits it")
-    if not isinstance(kind, Known):
-        return _from_unknown(case, rate, words, kind.how_to_get or SHOW)
-    return _from_kind(case, rate, words, Known(str(kind.value), kind.origin, kind.source))
+    if isinstance(kind, Known):
+        return _from_kind(case, rate, words, Known(str(kind.value), kind.origin, kind.source))
+    if rate >= SLOW_RATE:
+        return Absent(f"{words}: it is a large model")
+    if rate < CRAWL_RATE and isinstance(from_disk, Known):
+        return _from_any(case, rate, words)
+    if rate < CRAWL_RATE and names_phase(case, "load"):
+        return _found(words, (cite(case, "run.load_s"), cite(case, "model.weights_bytes")))
+    return Suspected(words, "what kind of disk the model lies on", kind.how_to_get or SHOW)
 
 
 def _from_kind(case: Case, rate: float, words: str, kind: Known[str]) -> Found | Absent | Suspected:
@@ -115,17 +121,6 @@ def _from_any(case: Case, rate: float, words: str, kind: Known[str] | None = Non
         return Suspected(words, "runtime.disk_read_bytes", from_disk.how_to_get or SHOW)
     evidence = (cite(case, "run.load_s"), cite(case, "runtime.disk_read_bytes"), *((_cited(kind),) if kind else ()))
     return _priced(case, rate, _found(words, evidence))
-
-
-def _from_unknown(case: Case, rate: float, words: str, how_to_get: str) -> Found | Absent | Suspected:
-    """The verdict on a rate where nobody looked at the disk."""
-    if rate >= SLOW_RATE:
-        return Absent(f"{words}: it is a large model")
-    if rate < CRAWL_RATE and isinstance(case.runtime.disk_read_bytes, Known):
-        return _from_any(case, rate, words)
-    if rate < CRAWL_RATE and names_phase(case, "load"):
-        return _found(words, (cite(case, "run.load_s"), cite(case, "model.weights_bytes")))
-    return Suspected(words, "what kind of disk the model lies on", how_to_get)
 
 
 def _by_words(case: Case) -> Found | None:

@@ -125,18 +125,14 @@ def _by_pressure(case: Case, used: float, pressure: float) -> Found | Absent | S
         return _found(because, tuple(cite(case, path) for path in read), Cure())
     busy, cores = case.machine.load.busy_cpus, case.machine.cpu.physical_cores
     was_at_work = isinstance(busy, Known) and isinstance(cores, Known) and busy.value >= AT_WORK * cores.value
-    if _has_room(case) or was_at_work:
+    # Whether what comes back from swap can stay: memory is left, in the machine and in the runtime's own limit
+    left, total = case.machine.memory.available_bytes, case.machine.memory.total_bytes
+    limit, weights = case.runtime.memory_limit_bytes, case.model.weights_bytes
+    boxed = isinstance(limit, Known) and not (isinstance(weights, Known) and weights.value < limit.value)
+    roomy = isinstance(left, Known) and isinstance(total, Known) and left.value >= SHORT * total.value and not boxed
+    if roomy or was_at_work:
         return Absent(because)
     return Suspected(because, "what comes back from swap while it generates", CAUSE.ask)
-
-
-def _has_room(case: Case) -> bool:
-    """Whether what comes back from swap can stay: memory is left, in the machine and in the runtime's own limit."""
-    memory, limit, weights = case.machine.memory, case.runtime.memory_limit_bytes, case.model.weights_bytes
-    if not isinstance(memory.available_bytes, Known) or not isinstance(memory.total_bytes, Known):
-        return False
-    boxed = isinstance(limit, Known) and not (isinstance(weights, Known) and weights.value < limit.value)
-    return memory.available_bytes.value >= SHORT * memory.total_bytes.value and not boxed
 
 
 def _by_words(case: Case) -> Found | Suspected | None:

@@ -21,7 +21,7 @@ Ollama: drop `num_thread`; LM Studio: "CPU Thread Pool Size"; Transformers: `tor
 Answers do not change. The machine has less left for other work.
 """
 
-from unslow.facts.account import Comparison, Topic
+from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.values import MissingFactError
@@ -91,9 +91,13 @@ def _by_count(case: Case) -> Found | Absent | Suspected:
         why = f": others use {others:.1f}" if others > ROUNDING else " are fast ones"
         return Absent(f"{threads} threads, {cores} cores{f' of {int(there)}{why}' if cores < int(there) else ''}")
     tried = experiment_on(case, Topic.THREADS)
-    against = _against(case, tried)
-    if against:
-        return against
+    if remarks_on(case, Topic.SATURATED) or (tried and not is_clear(tried)):
+        return Absent("more threads were tried and gave nothing: the memory's bandwidth is used up")
+    fewer = fewer_are_faster(tried) if tried else None
+    if tried and fewer is None:
+        return Suspected(tried.text, "which of the two speeds is that with more threads", SHOW)
+    if fewer:
+        return Absent("fewer threads were tried and were faster")
     shown = (cite(case, fact, f"{cores} cores"),) if fact == "runtime.threads" else ()
     evidence = (*shown, cite(case, "machine.cpu.physical_cores"))
     words = f"{threads} threads compute on {cores} cores"
@@ -106,16 +110,6 @@ def _by_count(case: Case) -> Found | Absent | Suspected:
     if gain < WORTH_COMPARING:
         return Absent(f"{threads} of {cores} cores already use the memory's bandwidth")
     return _found(f"{words}, and all of them would be {gain:.1f} times as fast", evidence, cores, None)
-
-
-def _against(case: Case, tried: Comparison | None) -> Absent | Suspected | None:
-    """What a trial says against more threads: they gave nothing, fewer were faster, or nobody tells which were."""
-    if remarks_on(case, Topic.SATURATED) or (tried and not is_clear(tried)):
-        return Absent("more threads were tried and gave nothing: the memory's bandwidth is used up")
-    fewer = fewer_are_faster(tried) if tried else None
-    if tried and fewer is None:
-        return Suspected(tried.text, "which of the two speeds is that with more threads", SHOW)
-    return Absent("fewer threads were tried and were faster") if fewer else None
 
 
 def _found(because: str, evidence: Citations, cores: int | None, speedup: float | None) -> Found:

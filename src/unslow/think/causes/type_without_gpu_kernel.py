@@ -226,15 +226,11 @@ def _by_cache(case: Case) -> Found | Absent | Suspected | None:
     fact = "runtime.kv_type_k" if isinstance(case.runtime.kv_type_k, Known) else "runtime.kv_type_v"
     types = " and ".join(sorted(set(_cache_types(case))))
     because = f"the KV cache is {types}, for which a usual build has no kernel on the GPU"
-    return _if_it_falls(case, because, cite(case, fact), Remedy(OTHER_TYPE, None, "answers change slightly"))
-
-
-def _if_it_falls(case: Case, because: str, evidence: Evidence, remedy: Remedy) -> Found | Absent | Suspected:
-    """A cache without kernels costs more with every token in it: the speed at the start of a chat proves nothing."""
+    evidence, remedy = cite(case, fact), Remedy(OTHER_TYPE, None, "answers change slightly")
     prompt = _slow_prompt(case)
     if prompt:
         return Found(f"{because}: {prompt[0]}", (evidence, prompt[1]), Cure(), (remedy,))
-    try:
+    try:  # such a cache costs more with every token in it: the speed at the start of a chat proves nothing
         fall = fall_with_depth(case)
     except MissingFactError:
         # Where nobody tried: a type that surely lacks kernels is the cause of a speed that is too low

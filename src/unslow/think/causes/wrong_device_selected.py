@@ -46,7 +46,12 @@ def _by_choice(case: Case) -> Found | Absent | None:
     listed = isinstance(gpus, Known) and gpus.origin is not Origin.TOLD and len(gpus.value) == 1
     if listed and len(seen_gpus(case)) <= 1:
         return Absent("there is one GPU")
-    used, fact = _used(case)
+    # The devices that compute, by what they are called, and which fact says so: at best all that it sees
+    used, fact = [_title(d) for d in seen_gpus(case)], "runtime.devices"
+    if isinstance(case.runtime.device_used, Known):
+        used, fact = [_described(case, case.runtime.device_used.value)], "runtime.device_used"
+    elif held := {b.device for b in buffers_of(case, "model", on_gpu=True)}:
+        used, fact = [_described(case, name) for name in sorted(held)], "runtime.buffers"
     idle = [name for name in _all(case) if not any(_same(name, one) for one in used)]
     # `Vulkan0` alone does not tell which device it is
     if not used or not all(find_device(name) is not None or is_integrated_name(name) for name in used):
@@ -80,17 +85,6 @@ def _by_software(case: Case) -> Found | None:
         evidence=cite_remarks(case, said[:1]) or (cite(case, fact, "a real GPU is idle", named),),
         remedies=(Remedy(Knob.DEVICE.to(None, "install the GPU's own Vulkan driver, or name another device")),),
     )
-
-
-def _used(case: Case) -> tuple[list[str], str]:
-    """The devices that compute, by what they are called, and which fact says so."""
-    runtime = case.runtime
-    if isinstance(runtime.device_used, Known):
-        return [_described(case, runtime.device_used.value)], "runtime.device_used"
-    held = {b.device for b in buffers_of(case, "model", on_gpu=True)}
-    if held:
-        return [_described(case, name) for name in sorted(held)], "runtime.buffers"
-    return [_title(d) for d in seen_gpus(case)], "runtime.devices"  # at best all that it sees
 
 
 def _described(case: Case, name: str) -> str:

@@ -12,7 +12,7 @@ from unslow.think.case.waits import detour_s, preparing_s, waiting_s
 from unslow.think.case.work import COPIES, CROSSINGS, FETCHES, LOGPROBS, SORTING
 from unslow.think.causes import all_causes
 from unslow.think.causes._evidence import host_at_work
-from unslow.think.judge.phases import PER, Outlook, Pace, PhaseTime, losing_phases
+from unslow.think.judge.phases import PER, Outlook, Pace, losing_phases
 from unslow.think.physics import decode
 from unslow.think.physics.token_time import CROWD, QUOTA, SAMPLING, Part
 from unslow.think.report import BudgetPart
@@ -81,8 +81,14 @@ def budget(
     `beyond_physics` is what causes take of a token that were found and have no other part, in seconds by name.
     """
     # What the server does not compute; the computed phases have budgets of their own
-    losing = [time for time in losing_phases(outlook.times) if time.phase not in PER]
-    outside = [part for time in losing for part in _of_a_request(case, time, found)]
+    outside = list[BudgetPart]()
+    for phase, seconds in ((t.phase, t.seconds) for t in losing_phases(outlook.times) if t.phase not in PER):
+        if phase in WHOLE:
+            named = {PREPARING if phase == "queue" and preparing_s(case) == seconds else WHOLE[phase]: seconds}
+        else:
+            detour = min(seconds, detour_s(case) or 0.0)
+            named = {DETOUR: detour, CLIENT: seconds - detour if "client_overhead" in found else 0.0}
+        outside += _split(phase, [Part(name, s, 1.0) for name, s in named.items() if s], seconds, {})
     prompt, token = outlook.prefill, outlook.decode
     # what else was watched, was watched while tokens were generated
     with_others = dict(found_parts(case, OF_ANY_WORK.intersection(found), prompt).values())
@@ -120,17 +126,6 @@ def _split(phase: str, parts: Sequence[Part], measured_s: float, beyond: Mapping
     split.append((UNEXPLAINED, rest if rest > _ROUNDING * measured_s else 0.0))
     longest_first, per = sorted(split, key=lambda part: -part[1]), PER.get(phase, "request")
     return tuple(BudgetPart(phase=phase, part=name, seconds=seconds, per=per) for name, seconds in longest_first)
-
-
-def _of_a_request(case: Case, time: PhaseTime, found: Collection[str]) -> tuple[BudgetPart, ...]:
-    if time.phase in WHOLE:
-        name = PREPARING if time.phase == "queue" and preparing_s(case) == time.seconds else WHOLE[time.phase]
-        parts = {name: time.seconds}
-    else:
-        detour = min(time.seconds, detour_s(case) or 0.0)
-        parts = {DETOUR: detour, CLIENT: time.seconds - detour if "client_overhead" in found else 0.0}
-    known = [Part(name, seconds, 1.0) for name, seconds in parts.items() if seconds]
-    return _split(time.phase, known, time.seconds, {})
 
 
 OTHER = "other"  # What a part is called that has none of these names

@@ -37,26 +37,27 @@ _OF_TOKENS = ("decode", "prefill")
 
 def slowness_now(case: Case, report: SubjectReport) -> str:
     """What it does now and what it should do: in the phase that was found to be slow, then in the slowest."""
-    if said := _outside(report) or _of_findings(case, report):
+    first = chains_of(report.findings)[0].root if report.findings else None
+    # A phase in which nothing is computed, where it is the slow one and was measured
+    seconds = sum(b.seconds for b in report.budget if b.phase == report.phase and b.per == "request")
+    if seconds and report.phase in _WAITS and not (first and first.cause == _THINKING):
+        return f"{_WAITS[report.phase].format(seconds=_seconds(seconds))}{_beside(report)}."
+    if first and (said := _of_finding(case, report, first)):
         return said
     # What the first of the roots is about: a phase that loses more may be its consequence, or have no cause yet
-    phase = chains_of(report.findings)[0].root.phase if report.findings else report.phase
+    phase = first.phase if first else report.phase
     phase = phase if {phase, report.phase} <= set(_OF_TOKENS) else report.phase
     should, measured = report.expected.achievable, report.measured
-    prompts = (one == "prefill" and PREFILL in should for one in (phase, report.phase))
-    metrics = dict.fromkeys(PREFILL if of_prompts else DECODE for of_prompts in prompts)
+    of_prompts = (one == "prefill" and PREFILL in should for one in (phase, report.phase))
+    metrics = dict.fromkeys(PREFILL if prompts else DECODE for prompts in of_prompts)
     losing = [metric for metric in metrics if metric not in should or measured.get(metric, 0.0) < should[metric].mid]
-    return " ".join(said for metric in losing or metrics if (said := _told(case, report, metric)))
-
-
-def _told(case: Case, report: SubjectReport, metric: str) -> str:
-    rate, achievable = report.measured.get(metric), report.expected.achievable.get(metric)
-    if not rate:
-        return ""
-    should = _should(report, achievable.mid) if achievable else ""
-    if metric == PREFILL:
-        return f"It reads prompts at {rounded_rate(rate)} tokens per second{should}."
-    return f"{speed_in_words(case, rate)}{should}."
+    sentences = []
+    for metric in losing or metrics:
+        if rate := measured.get(metric):
+            reads = f"It reads prompts at {rounded_rate(rate)} tokens per second"
+            against = _should(report, should[metric].mid) if metric in should else ""
+            sentences.append(f"{reads if metric == PREFILL else speed_in_words(case, rate)}{against}.")
+    return " ".join(sentences)
 
 
 def speed_in_words(case: Case, rate: float) -> str:
@@ -73,28 +74,16 @@ def root_causes(findings: tuple[Finding, ...]) -> list[str]:
     return [f.cause for f in findings if not any(f.cause in g.explains for g in findings)]
 
 
-def _outside(report: SubjectReport) -> str:
-    """A phase in which nothing is computed, where it is the slow one and was measured."""
-    seconds = sum(b.seconds for b in report.budget if b.phase == report.phase and b.per == "request")
-    first = chains_of(report.findings)[0].root.cause if report.findings else ""
-    if not seconds or report.phase not in _WAITS or first == _THINKING:
-        return ""
-    return f"{_WAITS[report.phase].format(seconds=_seconds(seconds))}{_beside(report)}."
-
-
 def _beside(report: SubjectReport) -> str:
     rate = report.measured.get(DECODE)
     return f"; the answer itself comes at {rounded_rate(rate)} tokens per second" if rate else ""
 
 
-def _of_findings(case: Case, report: SubjectReport) -> str:
+def _of_finding(case: Case, report: SubjectReport, first: Finding) -> str:
     """What is slow where the usual request is not: the load, the thinking, a later turn, or a long chat.
 
     By what the first of the roots costs, where that is no part of the usual time of a token.
     """
-    if not report.findings:
-        return ""
-    first = chains_of(report.findings)[0].root
     cost, load, said = first.cost, case.run.load_s, ""
     if first.cause == "slow_model_load":
         said = f"The model takes {f'{load.value:.0f} s' if isinstance(load, Known) else 'long'} to load"

@@ -20,7 +20,7 @@ from unslow.think.causes import all_causes
 from unslow.think.causes._cause import Absent, CannotTell, Cause, Found, Suspected, missing_need, ruled_out_at_once
 from unslow.think.causes._memory_remedies import oversized_context
 from unslow.think.judge.budget import budget
-from unslow.think.judge.chains import Answers, can_fail_a_load, settled
+from unslow.think.judge.chains import can_fail_a_load, settled
 from unslow.think.judge.checklist import checklist
 from unslow.think.judge.findings import beyond_physics, promising_no_more, worthy_findings
 from unslow.think.judge.phases import (
@@ -47,7 +47,15 @@ _BEFORE = 0.6  # How much of the room stands before the words that matter: peopl
 
 def with_quotes(case: Case, report: SubjectReport) -> SubjectReport:
     """The report with every long text of the person's cut to a quote, wherever it stands."""
-    shorter = dict(_shortened(case))
+    shorter = dict[str, tuple[str, str]]()
+    for remark in case.account.remarks.value_or(()):
+        phrases = remark_phrases().get(remark.topic)
+        topic = phrases.says.search(remark.text.lower()) if phrases else None
+        quote = excerpt(remark.text, *(topic.span() if topic else ()))
+        shorter[remark.text] = (f'"{quote}"', remark.source)
+    for comparison in case.account.comparisons.value_or(()):
+        if comparison.text:
+            shorter[comparison.text] = (f'"{excerpt(comparison.text)}"', comparison.source)
     if not shorter:
         return report
     findings = []
@@ -80,17 +88,6 @@ def excerpt(text: str, start: int = 0, end: int = 0) -> str:
         last = max(text.rfind(" ", first, last), first + 1)
     left, right = "… " if first else "", " …" if last < len(text) else ""
     return f"{left}{text[first:last].strip(' ,;:')}{right}"
-
-
-def _shortened(case: Case) -> Any:
-    """Each text that a person wrote, with its line, and what to say in its place."""
-    for remark in case.account.remarks.value_or(()):
-        phrases = remark_phrases().get(remark.topic)
-        topic = phrases.says.search(remark.text.lower()) if phrases else None
-        yield remark.text, (f'"{excerpt(remark.text, *(topic.span() if topic else ()))}"', remark.source)
-    for comparison in case.account.comparisons.value_or(()):
-        if comparison.text:
-            yield comparison.text, (f'"{excerpt(comparison.text)}"', comparison.source)
 
 
 def _all_within(items: tuple[Any, ...], shorter: dict[str, tuple[str, str]]) -> Any:
@@ -160,9 +157,16 @@ def judge(case: Case, *, brief: bool = False) -> SubjectReport:
             *(RuledOut(cause=f.cause, because=f"costs little here: {f.because}") for f in too_small),
             *(RuledOut(cause=n, because=a.because) for n, a in answers.items() if isinstance(a, Absent)),
         ),
-        cannot_tell=_untold({n: a for n, a in answers.items() if verdict != "failed" or can_fail_a_load(n)}),
+        cannot_tell=tuple(
+            Untold(cause=n, missing=a.missing, because=a.why, how_to_get=a.how_to_get, suspected=bool(a.suspected))
+            for n, a in answers.items()
+            if isinstance(a, CannotTell) and (verdict != "failed" or can_fail_a_load(n))
+        ),
         checklist=() if brief else checklist(case, best if isinstance(best, Prediction) else None),
-        contradictions=_contradictions(case),
+        contradictions=tuple(
+            Contradicted(about=c.about, meaning=c.meaning, says=tuple(f"{s.says} [{s.source}]" for s in c.statements))
+            for c in case.contradictions
+        ),
         notes=_notes(case),
     )
     return summary(case, with_quotes(case, report))
@@ -205,21 +209,6 @@ def _past_speed(case: Case) -> str:
         return ""
     when = f", the last of them at {used}" if used else ""
     return f"The speeds are those of requests in its log{when} [{speed.source}]: nothing was measured now."
-
-
-def _contradictions(case: Case) -> tuple[Contradicted, ...]:
-    return tuple(
-        Contradicted(about=c.about, meaning=c.meaning, says=tuple(f"{s.says} [{s.source}]" for s in c.statements))
-        for c in case.contradictions
-    )
-
-
-def _untold(answers: Answers) -> tuple[Untold, ...]:
-    return tuple(
-        Untold(cause=n, missing=a.missing, because=a.why, how_to_get=a.how_to_get, suspected=bool(a.suspected))
-        for n, a in answers.items()
-        if isinstance(a, CannotTell)
-    )
 
 
 def _spelled(case: Case, answer: Found | Absent | CannotTell) -> Found | Absent | CannotTell:

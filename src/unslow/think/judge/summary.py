@@ -70,8 +70,12 @@ def _failed(case: Case, report: SubjectReport, _advice: str | None) -> str:
 
 def _slow(case: Case, report: SubjectReport, advice: str | None) -> str:
     now = " ".join(s for s in (slowness_now(case, report), _felt(case, report)) if s)
-    look = _next(case, report) if advice is None else advice
-    settle = f" Look next: {look}." if look else ""
+    if advice is None:
+        look = "what else reads memory on this machine, and the CPU's clock while it generates"
+        if len(report.devices) > 1:
+            look = spelled_out("who else computes on the GPU ({gpu_users}), and its clocks while it generates", case)
+        advice = _asked(case, report) or look
+    settle = f" Look next: {advice}." if advice else ""
     if not report.findings:
         token = [b for b in report.budget if b.phase == "decode"]
         total = sum(b.seconds for b in token)
@@ -87,13 +91,6 @@ def _slow(case: Case, report: SubjectReport, advice: str | None) -> str:
     because = "; and because ".join(_told(chain) for chain in (matter or chains)[:2])
     little = _explains_little(report)
     return f"{now} Slow because {because}.{little}{settle if little else ''}".lstrip()
-
-
-def _next(case: Case, report: SubjectReport) -> str:
-    look = "what else reads memory on this machine, and the CPU's clock while it generates"
-    if len(report.devices) > 1:
-        look = spelled_out("who else computes on the GPU ({gpu_users}), and its clocks while it generates", case)
-    return _asked(case, report) or look
 
 
 def _asked(case: Case, report: SubjectReport) -> str:

@@ -39,30 +39,24 @@ _NOT_OF_SPEED = (Topic.RELOADS, Topic.QUEUED, Topic.CONSTANT_DELAY, Topic.THROTT
 
 def verdict_on(case: Case, findings: tuple[Finding, ...], outlook: Outlook) -> Verdict:
     """The verdict on a case: normal only where the speed is reached that is achievable, and nothing else is slow."""
-    pace = outlook.decode
+    measured_s, now, best = outlook.decode.measured_s, outlook.decode.now, outlook.decode.best
     if case.runtime.state.value_or("loaded") == "failed":
         return "failed"
-    if pace.measured_s and isinstance(pace.best, Prediction):
-        return "cannot_tell" if contradicts(pace) else _by_speed(case, findings, outlook, pace.measured_s, pace.best)
-    # Whether every request loses time to it that a person notices
-    if any(
-        f.speedup is None
-        or f.speedup > WORTH_NAMING
-        or (f.cost is not None and f.cost.per == "request" and f.cost.seconds > NOTICED_S)
-        for f in findings
-    ) or slow_elsewhere(outlook):
-        return "slow"
-    return "normal" if not findings and told_normal(case) else "cannot_tell"
-
-
-def _by_speed(
-    case: Case, findings: tuple[Finding, ...], outlook: Outlook, measured_s: float, best: Prediction
-) -> Verdict:
-    now, host_takes_part = outlook.decode.now, host_share(best) > 0
-    fast = reached(1 / measured_s, best.tokens_per_s.low)
+    if not measured_s or not isinstance(best, Prediction):
+        # Whether every request loses time to it that a person notices
+        if any(
+            f.speedup is None
+            or f.speedup > WORTH_NAMING
+            or (f.cost is not None and f.cost.per == "request" and f.cost.seconds > NOTICED_S)
+            for f in findings
+        ) or slow_elsewhere(outlook):
+            return "slow"
+        return "normal" if not findings and told_normal(case) else "cannot_tell"
+    fast, host_takes_part = reached(1 / measured_s, best.tokens_per_s.low), host_share(best) > 0
     # Where nobody knows where the weights lie, what pushes layers out was not found for want of the same facts: a speed
     # with the CPU's part in it is no norm
-    if fast and not findings and isinstance(now, Unknown) and host_takes_part:
+    unplaced = fast and not findings and isinstance(now, Unknown) and host_takes_part
+    if contradicts(outlook.decode) or unplaced:
         return "cannot_tell"
     stands = any(_stands(finding, outlook) for finding in findings)
     # Whether cures gain much by physics; both predictions share an error, so their ratio is sharper than either
