@@ -4,6 +4,7 @@ Adding a thing is adding a file; nothing here names them.
 """
 
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
@@ -19,6 +20,7 @@ def subfolders(folder: str) -> list[str]:
     return sorted(f"{folder}/{f.name}" for f in (_HERE / folder).iterdir() if f.is_dir())
 
 
+@cache
 def texts(folder: str) -> dict[str, str]:
     """The text of every file of a folder by its stem, in alphabetical order."""
     found = (f for f in (_HERE / folder).iterdir() if f.name.endswith(".toml"))

@@ -222,18 +222,13 @@ def all_devices() -> tuple[Device, ...]:
 
 @cache
 def _device(folder: str, stem: str) -> Device:
-    return entry(_texts(folder)[stem], Device, f"{folder}/{stem}.toml")
-
-
-@cache
-def _texts(folder: str) -> dict[str, str]:
-    return texts(folder)
+    return entry(texts(folder)[stem], Device, f"{folder}/{stem}.toml")
 
 
 @cache
 def all_processors() -> tuple[Device, ...]:
     """Every processor; other files are not parsed, for each run asks for the processor of its machine."""
-    stems = [(f, stem) for f in subfolders("devices") for stem, text in _texts(f).items() if _A_PROCESSOR in text]
+    stems = [(f, stem) for f in subfolders("devices") for stem, text in texts(f).items() if _A_PROCESSOR in text]
     return tuple(_device(*file) for file in stems)
 
 
@@ -334,7 +329,7 @@ def _index() -> dict[str, list[_Known]]:
 def names_by_file() -> Iterator[tuple[tuple[str, str], tuple[str, ...]]]:
     """Every file of a device that is no CPU, and its names."""
     for folder in subfolders("devices"):
-        for stem, text in _texts(folder).items():
+        for stem, text in texts(folder).items():
             kind, names = _names(text) or ("", ())
             if not kind:
                 device = _device(folder, stem)

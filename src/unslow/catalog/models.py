@@ -173,25 +173,21 @@ _QUOTED = re.compile(r'"([^"]*)"')
 @cache
 def all_names() -> dict[str, tuple[str, ...]]:
     """The names of every model by its file name; they stand first in a file, and the numbers are not read for them."""
-    found = {stem: _NAMES.match(text) for stem, text in _texts().items()}
+    found = {stem: _NAMES.match(text) for stem, text in texts("models").items()}
     return {stem: tuple(_QUOTED.findall(match[1])) for stem, match in found.items() if match}
 
 
 @cache
 def well_known() -> dict[str, WellKnown]:
     """Every model by its file name."""
-    return {stem: model_at(stem) for stem in _texts()}
+    return {stem: model_at(stem) for stem in texts("models")}
 
 
 @cache
 def model_at(stem: str) -> WellKnown:
     """The model of a file name."""
     one = _entry(stem)
-    return _whole(one, _entry(one.like) if one.like else one)
-
-
-def _whole(one: _Entry, base: _Entry) -> WellKnown:
-    """The entry with what it takes from the one it is like."""
+    base = _entry(one.like) if one.like else one  # what it does not state it takes from the one it is like
     return WellKnown(
         names=one.names,
         architecture=one.architecture or base.architecture,
@@ -205,13 +201,8 @@ def _whole(one: _Entry, base: _Entry) -> WellKnown:
 
 
 @cache
-def _texts() -> dict[str, str]:
-    return texts("models")
-
-
-@cache
 def _entry(stem: str) -> _Entry:
-    return entry(_texts()[stem], _Entry, f"models/{stem}.toml")
+    return entry(texts("models")[stem], _Entry, f"models/{stem}.toml")
 
 
 class Unlisted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
