@@ -187,7 +187,11 @@ def well_known() -> dict[str, WellKnown]:
 def model_at(stem: str) -> WellKnown:
     """The model of a file name."""
     one = _entry(stem)
-    base = _entry(one.like) if one.like else one  # what it does not state it takes from the one it is like
+    return _whole(one, _entry(one.like) if one.like else one)
+
+
+def _whole(one: _Entry, base: _Entry) -> WellKnown:
+    """The entry with what it takes from the one it is like."""
     return WellKnown(
         names=one.names,
         architecture=one.architecture or base.architecture,
