@@ -199,8 +199,6 @@ def calibration_of(snapshot: Snapshot) -> Calibration:
         raise UserError("the server's machine can't be seen from here", "run `unslow calibrate` on that machine")
     runtime, machine = case.runtime, case.machine
     on_gpu = any(buffer.on_gpu for buffer in runtime.buffers.value_or([])) or bool(runtime.gpu_layers.value_or(0))
-    gpus = [gpu.name.value_or("?") for gpu in computing_gpus(machine.gpus.value_or(()))]
-    listed = [device.description or device.name for device in runtime.devices.value_or([])]
     others, cores = case.run.others_cpus.value_or(0.0), case.machine.cpu.logical_cpus.value_or(1)
     expected = predict(case)
     if isinstance(expected, Unknown):
@@ -213,7 +211,7 @@ def calibration_of(snapshot: Snapshot) -> Calibration:
         engine=runtime.name.value_or("llama.cpp"),
         engine_version=runtime.version.value_or("unknown"),
         backend="gpu" if on_gpu else "cpu",
-        device=(", ".join(gpus) or ", ".join(listed)) if on_gpu else "cpu",
+        device=_device(machine, runtime) if on_gpu else "cpu",
         threads=runtime.threads.value_or(0),
         ram_read_bytes_per_s=machine.memory.read_bytes_per_s.value_or(0.0),
         others_cpus=case.run.others_cpus.value_or(0.0),
@@ -225,6 +223,11 @@ def calibration_of(snapshot: Snapshot) -> Calibration:
             measured_prefill_tokens_per_s=case.run.prefill_tokens_per_s.value_or(0.0),
         ),
     )
+
+
+def _device(machine: Machine, runtime: Runtime) -> str:
+    names = [gpu.name.value_or("?") for gpu in computing_gpus(machine.gpus.value_or(()))]
+    return ", ".join(names) or ", ".join(device.description or device.name for device in runtime.devices.value_or([]))
 
 
 def list_calibrations(system: System, progress: Progress, store: CalibrationStore | None = None) -> KeptReport:
