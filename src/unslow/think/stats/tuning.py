@@ -6,9 +6,10 @@ from collections.abc import Callable, Collection, Sequence
 from hashlib import blake2b
 from typing import Literal, NamedTuple
 
+import msgspec
+
 from unslow.facts.verification import Sample, Work
 from unslow.think.plan.report import ChangeShown, SpeedShown
-from unslow.think.report import Shown
 from unslow.think.stats.comparison import hodges_lehmann
 from unslow.think.stats.gain import (
     FIRST_LOOK,
@@ -30,7 +31,7 @@ Verdict = Literal["faster", "default_is_best", "cannot_tell", "failed"]
 """faster: than llama.cpp's own choice, by more than noise. failed: nothing ran."""
 
 
-class TrialShown(Shown, frozen=True, kw_only=True):
+class TrialShown(msgspec.Struct, frozen=True, kw_only=True):
     """One candidate and all that was measured of it."""
 
     name: str
@@ -58,7 +59,7 @@ class TrialShown(Shown, frozen=True, kw_only=True):
     samples: tuple[Sample, ...] = ()
 
 
-class TuneReport(Shown, frozen=True, kw_only=True):
+class TuneReport(msgspec.Struct, frozen=True, kw_only=True):
     """The whole answer."""
 
     schema: str = SCHEMA
@@ -304,8 +305,8 @@ class TuneContext(NamedTuple):
     server: str
     work: Work
     context: int
-    interrupted: bool = False
     notes: tuple[str, ...] = ()
+    interrupted: bool = False
 
 
 def judge_tuning(

@@ -2,8 +2,9 @@
 
 from typing import Literal
 
+import msgspec
+
 from unslow.facts.bench import Change
-from unslow.think.report import Shown
 from unslow.think.speed.report import RateShown
 
 SCHEMA = "unslow.verify/1"
@@ -14,7 +15,7 @@ Way = Literal["in_turns", "one_after_the_other", "apart"]
 Kept = Literal["kept", "changed", "cannot_tell"]
 
 
-class IntervalShown(Shown, frozen=True, kw_only=True):
+class IntervalShown(msgspec.Struct, frozen=True, kw_only=True):
     """A figure, and the ends between which it lies with 95 % confidence."""
 
     low: float
@@ -22,7 +23,7 @@ class IntervalShown(Shown, frozen=True, kw_only=True):
     high: float
 
 
-class WorkShown(Shown, frozen=True, kw_only=True):
+class WorkShown(msgspec.Struct, frozen=True, kw_only=True):
     """The request that both were asked."""
 
     prompt_tokens: int
@@ -32,7 +33,7 @@ class WorkShown(Shown, frozen=True, kw_only=True):
     answer_tokens: int
 
 
-class FigureShown(Shown, frozen=True, kw_only=True):
+class FigureShown(msgspec.Struct, frozen=True, kw_only=True):
     """One figure of both, and whether they differ by more than noise."""
 
     metric: str
@@ -46,7 +47,7 @@ class FigureShown(Shown, frozen=True, kw_only=True):
     because: str
 
 
-class SideShown(Shown, frozen=True, kw_only=True):
+class SideShown(msgspec.Struct, frozen=True, kw_only=True):
     """One of the two."""
 
     what: str
@@ -63,7 +64,7 @@ class SideShown(Shown, frozen=True, kw_only=True):
     """Why it did not start, after it had started before."""
 
 
-class ChangeShown(Shown, frozen=True, kw_only=True):
+class ChangeShown(msgspec.Struct, frozen=True, kw_only=True):
     """A setting that differs."""
 
     setting: str
@@ -71,7 +72,7 @@ class ChangeShown(Shown, frozen=True, kw_only=True):
     after: str
 
 
-class PredictedShown(Shown, frozen=True, kw_only=True):
+class PredictedShown(msgspec.Struct, frozen=True, kw_only=True):
     """What the plan said, and what came of it."""
 
     option: str
@@ -85,7 +86,7 @@ class PredictedShown(Shown, frozen=True, kw_only=True):
     because: str = ""
 
 
-class PerplexityShown(Shown, frozen=True, kw_only=True):
+class PerplexityShown(msgspec.Struct, frozen=True, kw_only=True):
     """How well both expect the same text; the increase is a share, 0.01 is one percent."""
 
     places: int
@@ -97,7 +98,7 @@ class PerplexityShown(Shown, frozen=True, kw_only=True):
     """The share of the places at which both would choose the same token."""
 
 
-class AnswersShown(Shown, frozen=True, kw_only=True):
+class AnswersShown(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it still answers as before."""
 
     verdict: Kept
@@ -118,7 +119,7 @@ class AnswersShown(Shown, frozen=True, kw_only=True):
     perplexity: PerplexityShown | None = None
 
 
-class VerifyReport(Shown, frozen=True, kw_only=True):
+class VerifyReport(msgspec.Struct, frozen=True, kw_only=True):
     """The whole answer."""
 
     schema: str = SCHEMA
