@@ -305,8 +305,8 @@ class TuneContext(NamedTuple):
     server: str
     work: Work
     context: int
-    interrupted: bool = False
     notes: tuple[str, ...] = ()
+    interrupted: bool = False
 
 
 def judge_tuning(

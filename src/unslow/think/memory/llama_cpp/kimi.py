@@ -92,6 +92,10 @@ class ResidualAttention:
         self._kept: Node | None = None
         """The sums put aside so far: (width, sums, tokens)."""
 
+    def begun(self, x: Node) -> Node:
+        """The first sum: the embeddings."""
+        return x
+
     def layer(self, layer: int, x: Node, mix: Callable[[Node], Node]) -> Node:
         """A whole layer; `x` is the sum so far."""
         build, graph, name = self._build, self._build.graph, self._build.block(layer)

@@ -29,7 +29,7 @@ from unslow.think.memory.llama_cpp.kimi import ResidualAttention, kimi_delta
 from unslow.think.memory.llama_cpp.minimax import BlockSparse, is_block_sparse, lightning_attention
 from unslow.think.memory.llama_cpp.recurrent import StateRows, mamba, short_convolution, state_rows
 from unslow.think.memory.llama_cpp.rwkv import Rwkv
-from unslow.think.memory.llama_cpp.transformer import Start, add_output, embedded_tokens, end_layer, transformer_layer
+from unslow.think.memory.llama_cpp.transformer import add_output, embedded_tokens, end_layer, transformer_layer
 
 
 class Inputs:
@@ -100,48 +100,39 @@ def build_graph(build: Build) -> None:
     if not build.hyper.habits.is_known:
         raise UnknownLayoutError(f"layers of the architecture {build.hyper.blueprint.architecture!r} are not known")
     start, inputs, layers = embedded_tokens(build), Inputs(build), range(build.hyper.layers)
+    x = start.x
+    mix: Callable[[int, Node], Node] = partial(_mixed, build, inputs)
+    own: AltUp | ResidualAttention | HyperConnections | None = None
     if build.has("altup_proj.weight"):
-        altup = AltUp(build, start)
-        x = altup.begun(start.x)
+        own = AltUp(build, start)
+    elif build.has("output_res_score.weight"):
+        own = ResidualAttention(build)
+    elif build.has("output_hc_fn.weight"):
+        own, mix = HyperConnections(build), CompressedAttention(build).attended
+    if own:  # layers that carry more than one sum
+        x = own.begun(x)
         for layer in layers:
-            x = altup.layer(layer, x, partial(_mixed, build, layer, inputs))
-        x = altup.ended(x)
+            x = own.layer(layer, x, partial(mix, layer))
+        x = own.ended(x)
     elif build.hyper.is_rwkv:
-        rwkv, x = Rwkv(build, inputs.state_rows), start.x
+        rwkv = Rwkv(build, inputs.state_rows)
         for layer in layers:
             x = rwkv.layer(layer, x)
-    elif build.has("output_res_score.weight"):
-        kept, x = ResidualAttention(build), start.x
-        for layer in layers:
-            x = kept.layer(layer, x, partial(_mixed, build, layer, inputs))
-        x = kept.ended(x)
-    elif build.has("output_hc_fn.weight"):
-        streams, attention = HyperConnections(build), CompressedAttention(build)
-        x = streams.begun(start.x)
-        for layer in layers:
-            x = streams.layer(layer, x, partial(attention.attended, layer))
-        x = streams.ended(x)
     else:
-        x = _through_layers(build, start, inputs)
+        for layer in build.layers or laid_out_layers(build.hyper, build.places):
+            x = end_layer(build, layer, _layer(build, layer, x, inputs), start)
+            build.ends.append(x)
     add_output(build, x)
-
-
-def _through_layers(build: Build, start: Start, inputs: Inputs) -> Node:
-    x = start.x
-    for layer in build.layers or laid_out_layers(build.hyper, build.places):
-        x = end_layer(build, layer, _layer(build, layer, x, inputs), start)
-        build.ends.append(x)
-    return x
 
 
 def _layer(build: Build, layer: int, x: Node, inputs: Inputs) -> Node:
     if build.has(f"{build.block(layer)}.cross_attn_q.weight"):
         # One that attends to its own tokens first, and then, as others do to their own, to those of an encoder
-        mixed = _mixed(build, layer, inputs, build.norm(x, f"{build.block(layer)}.attn_norm"))
+        mixed = _mixed(build, inputs, layer, build.norm(x, f"{build.block(layer)}.attn_norm"))
         return transformer_layer(build, layer, build.graph.add(mixed, x), partial(inputs.encoded.attended, layer))
 
     def mix(normed: Node) -> Node:
-        mixed = _mixed(build, layer, inputs, normed)
+        mixed = _mixed(build, inputs, layer, normed)
         if not build.hyper.habits.both_kinds:
             return mixed
         again = build.norm(x, f"{build.block(layer)}.attn_norm")
@@ -150,7 +141,7 @@ def _layer(build: Build, layer: int, x: Node, inputs: Inputs) -> Node:
     return transformer_layer(build, layer, x, mix)
 
 
-def _mixed(build: Build, layer: int, inputs: Inputs, x: Node) -> Node:
+def _mixed(build: Build, inputs: Inputs, layer: int, x: Node) -> Node:
     """The first half of a layer, in which tokens see each other: attention, or a state."""
     name = build.block(layer)
     if not build.hyper.attends(layer):
