@@ -15,7 +15,7 @@ from unslow.commands.fit import FitRequest
 from unslow.commands.models.find import OLLAMA, FoundModel, as_quant, find_gguf_model
 from unslow.facts.commands import Place, labelled_line
 from unslow.facts.errors import UserError
-from unslow.facts.knob import Change, Knob
+from unslow.facts.knob import Change, Knob, Setting
 from unslow.facts.model import Blueprint, Model
 from unslow.facts.snapshot import Case
 from unslow.facts.values import GIB, MIB, NOT_LOOKED, reported
@@ -138,41 +138,29 @@ def _changes(request: FitRequest, settings: Settings, *, tight: bool) -> list[Ch
     """All that memory was counted with and the runtime does not do by itself; `tight` leaves nothing to its fit."""
     ollama = request.runtime == "ollama"
     usual_slots = (settings.slots, settings.unified) == ((1, False) if ollama else (SERVER_SLOTS, True))
-    shared = [Knob.KV_UNIFIED.to(True)] if settings.unified and settings.slots > 1 else []  # noqa: FBT003
-    return [
-        Knob.CONTEXT_LENGTH.to(settings.context),
-        *([] if usual_slots else [Knob.PARALLEL.to(settings.slots), *shared]),
-        *([Knob.LOGICAL_BATCH.to(settings.batch)] if settings.batch != BATCH and not ollama else []),
-        *([Knob.BATCH.to(settings.micro_batch)] if settings.micro_batch != MICRO_BATCH or ollama else []),
-        *_cache(request, settings),
-        *_placement(request, settings, tight=tight),
-        *([Knob.OP_OFFLOAD.to(False)] if not settings.offload_ops else []),  # noqa: FBT003
-    ]
-
-
-def _cache(request: FitRequest, settings: Settings) -> list[Change]:
+    shared = settings.unified and settings.slots > 1 and not usual_slots
     key, value = settings.key_type.lower(), settings.value_type.lower()
-    changes = [Knob.KV_CACHE_TYPE.to(key)] if key != "f16" or value != key else []
-    changes += [Knob.VALUE_CACHE_TYPE.to(value)] if value != key else []
-    if request.flash_attention != "auto" or value not in ("f32", "f16", "bf16"):
-        changes.append(Knob.FLASH_ATTENTION.to(request.flash_attention != "off"))
-    if not settings.cache_on_gpu:
-        changes.append(Knob.KV_OFFLOAD.to(False))  # noqa: FBT003
-    return [*changes, Knob.PROMPT_CACHE.to("swa-full")] if settings.full_windows else changes
-
-
-def _placement(request: FitRequest, settings: Settings, *, tight: bool) -> list[Change]:
-    changes = [Knob.GPU_LAYERS.to(settings.gpu_layers)] if settings.gpu_layers >= 0 or tight else []
-    if tight and request.runtime != "ollama":  # whose number of layers turns its fit off
-        changes.append(Knob.FIT.to(False))  # noqa: FBT003
-    if settings.experts_on_cpu:
-        changes.append(Knob.EXPERTS_ON_CPU.to(settings.experts_on_cpu))
+    told_flash = request.flash_attention != "auto" or value not in ("f32", "f16", "bf16")
     overrides = request.override_tensor or tuple(f"{pattern}=CPU" for pattern, _ in settings.overrides)
-    if overrides:
-        changes.append(Knob.TENSOR_OVERRIDE.to(",".join(overrides)))
-    if settings.split:
-        changes.append(Knob.TENSOR_SPLIT.to(",".join(f"{share:g}" for share in settings.split)))
-    return changes
+    wanted: tuple[tuple[Knob, Setting], ...] = (
+        (Knob.CONTEXT_LENGTH, settings.context),
+        (Knob.PARALLEL, None if usual_slots else settings.slots),
+        (Knob.KV_UNIFIED, True if shared else None),
+        (Knob.LOGICAL_BATCH, settings.batch if settings.batch != BATCH and not ollama else None),
+        (Knob.BATCH, settings.micro_batch if settings.micro_batch != MICRO_BATCH or ollama else None),
+        (Knob.KV_CACHE_TYPE, key if key != "f16" or value != key else None),
+        (Knob.VALUE_CACHE_TYPE, value if value != key else None),
+        (Knob.FLASH_ATTENTION, request.flash_attention != "off" if told_flash else None),
+        (Knob.KV_OFFLOAD, None if settings.cache_on_gpu else False),
+        (Knob.PROMPT_CACHE, "swa-full" if settings.full_windows else None),
+        (Knob.GPU_LAYERS, settings.gpu_layers if settings.gpu_layers >= 0 or tight else None),
+        (Knob.FIT, False if tight and not ollama else None),  # Ollama's number of layers turns its fit off
+        (Knob.EXPERTS_ON_CPU, settings.experts_on_cpu or None),
+        (Knob.TENSOR_OVERRIDE, ",".join(overrides) if overrides else None),
+        (Knob.TENSOR_SPLIT, ",".join(f"{share:g}" for share in settings.split) if settings.split else None),
+        (Knob.OP_OFFLOAD, None if settings.offload_ops else False),
+    )
+    return [knob.to(setting) for knob, setting in wanted if setting is not None]
 
 
 _ROUGH = 0.05  # How far the size of a quant may be from its usual bits for each weight

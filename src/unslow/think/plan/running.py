@@ -126,9 +126,10 @@ def seen_hardware(case: Case, gpus: Sequence[Gpu], memory: Hardware) -> Hardware
 def seen_processors(case: Case) -> Processors:
     """The cores that its process may use, fast ones alone where there are two kinds, and what they read."""
     cpu, memory = case.machine.cpu, case.machine.memory
+    is_counted = bool(cpu.logical_cpus.value_or(0) or cpu.physical_cores.value_or(0))
     physical = cpu.physical_cores.value_or(0) or cpu.logical_cpus.value_or(1)
     fast = cpu.performance_cores.value_or(0) or physical
-    cores = max(1, int(min(fast, physical, cpus_of(case) if _is_counted(case) else fast)))
+    cores = max(1, int(min(fast, physical, cpus_of(case) if is_counted else fast)))
     measured = memory.read_bytes_per_s.value_or(0.0)
     known = measured if measured >= SLOWEST_BYTES_PER_S else CORE_FED_BYTES_PER_S * physical
     return Processors(
@@ -136,13 +137,8 @@ def seen_processors(case: Case) -> Processors:
         bytes_per_s=known,
         one_core_bytes_per_s=memory.read_one_core_bytes_per_s.value_or(0.0) if measured else 0.0,
         core_flops_per_s=core_flops_of(cpu),
-        logical=int(own_cpus(case)) if _is_counted(case) else 0,
+        logical=int(own_cpus(case)) if is_counted else 0,
     )
-
-
-def _is_counted(case: Case) -> bool:
-    cpu = case.machine.cpu
-    return bool(cpu.logical_cpus.value_or(0) or cpu.physical_cores.value_or(0))
 
 
 def is_assumed(case: Case) -> bool:

@@ -1,6 +1,6 @@
 """What runs now, as the search takes it: settings, where the layers lie, and the knobs that somebody has turned."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from unslow.facts.knob import Knob, Setting
@@ -156,68 +156,52 @@ def _layers_of(seen: Seen, whole: int, lacking: float) -> int:
 
 def now_of(seen: Seen, told: Mapping[str, str], *, users_asked: bool = False) -> tuple[ChangeShown, ...]:
     """What is set now, knob by knob; `told` is what somebody wrote on its command line, by the name of the setting."""
-    turned = _turned_knobs(seen, told, users_asked=users_asked)
-    return tuple(ChangeShown(knob=knob.value, value=value) for knob, value in turned)
-
-
-def _turned_knobs(seen: Seen, told: Mapping[str, str], *, users_asked: bool) -> Iterator[tuple[Knob, Setting]]:
-    case = seen.case
-    settings, runtime = settings_of(case), case.runtime
+    case, runtime, settings = seen.case, seen.case.runtime, settings_of(seen.case)
     # The context stays as it is with other settings where somebody told it, or it is the longest
     own_fit = runtime.name.value_or("").endswith("llama.cpp") and "context" not in told
-    if not own_fit or settings.context == seen.pieces.blueprint.count("context_length"):
-        yield Knob.CONTEXT_LENGTH, settings.context
-    if settings.slots == 1 or slots_of(case) > 1 or (users_asked and "slots" in told):
-        yield Knob.PARALLEL, settings.slots
-    yield from _cache(settings, told)
-    if seen.on_gpus:
-        yield from _where(seen, told)
-    elif told.get("device", "") == "none":
-        yield Knob.DEVICE, "none"
-    if settings.micro_batch != DEFAULT_MICRO_BATCH or _multiplies(case):
-        yield Knob.BATCH, settings.micro_batch
-    if settings.batch != USUAL_BATCH and "batch" in told:
-        yield Knob.LOGICAL_BATCH, settings.batch
-    if seen.threads != seen.by_itself:
-        yield Knob.THREADS, seen.threads
+    stays = not own_fit or settings.context == seen.pieces.blueprint.count("context_length")
+    own_slots = settings.slots == 1 or slots_of(case) > 1 or (users_asked and "slots" in told)
+    key, value, micro_batch = settings.key_type, settings.value_type, settings.micro_batch
+    flash = value != DEFAULT_CACHE or ("flash_attention" in told and settings.flash_attention is False)
+    knobs: list[tuple[Knob, Setting]] = [
+        (Knob.CONTEXT_LENGTH, settings.context if stays else None),
+        (Knob.PARALLEL, settings.slots if own_slots else None),
+        (Knob.KV_CACHE_TYPE, key.lower() if key != DEFAULT_CACHE else None),
+        (Knob.VALUE_CACHE_TYPE, value.lower() if value != key else None),
+        (Knob.FLASH_ATTENTION, settings.flash_attention is not False if flash else None),
+        (Knob.KV_OFFLOAD, None if settings.cache_on_gpu else False),
+        *(_placement_knobs(seen, told) if seen.on_gpus else [_device_knob(told)]),
+        (Knob.BATCH, micro_batch if micro_batch != DEFAULT_MICRO_BATCH or _multiplies(case) else None),
+        (Knob.LOGICAL_BATCH, settings.batch if settings.batch != USUAL_BATCH and "batch" in told else None),
+        (Knob.THREADS, seen.threads if seen.threads != seen.by_itself else None),
+    ]
+    return tuple(ChangeShown(knob=knob.value, value=value) for knob, value in knobs if value is not None)
 
 
-def _cache(settings: Settings, told: Mapping[str, str]) -> Iterator[tuple[Knob, Setting]]:
-    if settings.key_type != DEFAULT_CACHE:
-        yield Knob.KV_CACHE_TYPE, settings.key_type.lower()
-    if settings.value_type != settings.key_type:
-        yield Knob.VALUE_CACHE_TYPE, settings.value_type.lower()
-    if settings.value_type != DEFAULT_CACHE or ("flash_attention" in told and settings.flash_attention is False):
-        yield Knob.FLASH_ATTENTION, settings.flash_attention is not False
-    if not settings.cache_on_gpu:
-        yield Knob.KV_OFFLOAD, False
+def _device_knob(told: Mapping[str, str]) -> tuple[Knob, Setting]:
+    return Knob.DEVICE, "none" if told.get("device") == "none" else None
 
 
-def _where(seen: Seen, told: Mapping[str, str]) -> Iterator[tuple[Knob, Setting]]:
-    runtime = seen.case.runtime
-    if runtime.fit.value_or(default=True) is False:
-        yield Knob.FIT, False
-    layers = runtime.gpu_layers_set.value_or(-1)
-    if 0 <= layers <= seen.layers:  # more is all of them, as without it
-        yield Knob.GPU_LAYERS, int(layers)
-    if runtime.load_mode.value_or("") in UNMAPPED:
-        yield Knob.LOAD_MODE, str(runtime.load_mode.value_or(""))
+def _placement_knobs(seen: Seen, told: Mapping[str, str]) -> list[tuple[Knob, Setting]]:
+    runtime, split_mode = seen.case.runtime, told.get("split_mode", "layer")
+    layers, load_mode = runtime.gpu_layers_set.value_or(-1), str(runtime.load_mode.value_or(""))
     overrides = runtime.tensor_overrides.value_or([])
     counted = [one for one in overrides if one.startswith(_COUNTED)]
-    if counted:
-        number = counted[-1].rpartition(" ")[2]
-        yield Knob.EXPERTS_ON_CPU, int(number) if number.isdecimal() else seen.layers
+    number = counted[-1].rpartition(" ")[2] if counted else ""
+    experts = int(number) if number.isdecimal() else seen.layers
     others = [one for one in overrides if one not in counted]
-    if others:
-        yield Knob.TENSOR_OVERRIDE, ",".join(others)
-    if "device" in told and told["device"] == "none":
-        yield Knob.DEVICE, "none"
-    if "split_mode" in told and told["split_mode"] != "layer":
-        yield Knob.SPLIT_MODE, told["split_mode"]
-    if "tensor_split" in told:
-        yield Knob.TENSOR_SPLIT, told["tensor_split"].replace("/", ",")
-    if "main_gpu" in told and told.get("split_mode", "") in ("none", "row"):
-        yield Knob.MAIN_GPU, runtime.main_gpu.value_or(0)
+    has_main = "main_gpu" in told and split_mode in ("none", "row")
+    return [
+        (Knob.FIT, False if runtime.fit.value_or(default=True) is False else None),
+        (Knob.GPU_LAYERS, int(layers) if 0 <= layers <= seen.layers else None),  # more is all of them, as without it
+        (Knob.LOAD_MODE, load_mode if load_mode in UNMAPPED else None),
+        (Knob.EXPERTS_ON_CPU, experts if counted else None),
+        (Knob.TENSOR_OVERRIDE, ",".join(others) if others else None),
+        _device_knob(told),
+        (Knob.SPLIT_MODE, split_mode if split_mode != "layer" else None),
+        (Knob.TENSOR_SPLIT, told["tensor_split"].replace("/", ",") if "tensor_split" in told else None),
+        (Knob.MAIN_GPU, runtime.main_gpu.value_or(0) if has_main else None),
+    ]
 
 
 def room_lacking(case: Case, goal: Goal, plan: Blueprint) -> str:
