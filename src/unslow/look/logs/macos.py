@@ -52,15 +52,6 @@ _SHARE = re.compile(r"(\d{0,3}(?:\.\d{1,4})?)\s*%")
 def parse_powermetrics(text: str, source: str = "powermetrics", first_line: int = 1) -> Machine:
     """The last sample in the text; facts stay unlooked-for where it is something else."""
     rows = Labelled(numbered_lines(text, source, first_line), _ROW)
-    gpus = _gpus(rows)
-    cpu = Cpu(
-        thermal_pressure=rows.word("Current pressure level"), temperature_c=rows.amount("CPU die temperature", "C")
-    )
-    return bounded(Machine(cpu=cpu, gpus=reported(gpus, source) if gpus else NOT_LOOKED))
-
-
-def _gpus(rows: Labelled) -> tuple[Gpu, ...]:
-    """The GPU of an Apple chip; none where the sample does not speak of it."""
     idle = _SHARE.match(rows.text("GPU idle residency"))
     busy = _either(rows, "residency", "%")
     if idle and idle[1]:
@@ -75,10 +66,12 @@ def _gpus(rows: Labelled) -> tuple[Gpu, ...]:
         "power_w": rows.amount("GPU Power", "mW"),
         "temperature_c": rows.amount("GPU die temperature", "C"),
     }
-    if all(fact == NOT_LOOKED for fact in facts.values()):
-        return ()
-    source = next(source for label, (_, source) in rows.rows.items() if label.startswith("GPU"))
-    return (gpu_of(0, "Apple", source, {**facts, "kind": reported("integrated", source)}),)
+    gpus: Fact[tuple[Gpu, ...]] = NOT_LOOKED
+    if any(fact != NOT_LOOKED for fact in facts.values()):
+        where = next(where for label, (_, where) in rows.rows.items() if label.startswith("GPU"))
+        gpus = reported((gpu_of(0, "Apple", where, {**facts, "kind": reported("integrated", where)}),), source)
+    pressure, warm = rows.word("Current pressure level"), rows.amount("CPU die temperature", "C")
+    return bounded(Machine(cpu=Cpu(thermal_pressure=pressure, temperature_c=warm), gpus=gpus))
 
 
 def _either(rows: Labelled, what: str, unit: str) -> Fact[Any]:
@@ -140,12 +133,9 @@ def _wired_limit(rows: Labelled, total: Fact[Bytes]) -> Fact[Bytes]:
         if re.fullmatch(r"[1-9]\d{0,14}", value):
             return reported(int(value) * unit, source)
         if value == "0":
-            return default_wired_limit(total, source)
-    return NOT_LOOKED
-
-
-def default_wired_limit(total: Fact[Bytes], source: str) -> Fact[Bytes]:
-    """The limit that macOS sets by itself for this much memory."""
+            break
+    else:
+        return NOT_LOOKED
     size = total.value_or(0)
     if size < KIB:
         return not_found(f"{source} leaves it to macOS, and the size of memory is not known", "sysctl hw.memsize")

@@ -17,30 +17,24 @@ from unslow.look.logs.gpu_facts import by_index
 F = TypeVar("F", bound=Facts)
 Span = tuple[int, int]
 _MOST_BLANK = 2
+_CLOSED = _MOST_BLANK + 1  # So many blank lines end a block
 
 
 def spans_of(text: Text, starts: re.Pattern[str], goes_on: re.Pattern[str]) -> tuple[Span, ...]:
     """Runs of lines that begin with one that `starts` finds and go on while `goes_on` finds, over a few blank lines."""
     spans: list[Span] = []
-    end = 0
+    blank = _CLOSED
     for index, line in enumerate(text.lines):
-        if index >= end and starts.search(line):
-            end = _end(text, index + 1, goes_on)
-            spans.append((index, end))
-    return tuple(spans)
-
-
-def _end(text: Text, index: int, goes_on: re.Pattern[str]) -> int:
-    end, blank = index, 0
-    for line in text.lines[index:]:
-        index += 1
-        if goes_on.search(line):
-            end, blank = index, 0
-        elif line.strip() or blank == _MOST_BLANK:
-            break
-        else:
+        if blank < _CLOSED and goes_on.search(line):
+            spans[-1], blank = (spans[-1][0], index + 1), 0
+        elif blank < _MOST_BLANK and not line.strip():
             blank += 1
-    return end
+        elif starts.search(line):
+            spans.append((index, index + 1))
+            blank = 0
+        else:
+            blank = _CLOSED
+    return tuple(spans)
 
 
 def block_text(text: Text, span: Span) -> str:

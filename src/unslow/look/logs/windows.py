@@ -304,53 +304,46 @@ _PLACE = re.compile(r"PCI bus (\d{1,3}), device (\d{1,2}), function (\d)", re.IG
 
 def parse_task_manager(text: str, source: str = "Task Manager", first_line: int = 1) -> tuple[Gpu, ...]:
     """The GPUs whose dedicated or shared memory the text tells; none where it tells none."""
-    pages = [_Page()]
+    pages: list[tuple[int | None, dict[str, Fact[Any]]]] = [(None, {})]  # The first fact of each kind counts
     for line in numbered_lines(text, source, first_line):
         # A page begins with `GPU 0`; a second line of the same memory begins one too, for titles get lost
         begin = _BEGIN.search(line.text)
-        again = _DEDICATED.search(line.text) and "vram_used_bytes" in pages[-1].facts
+        again = _DEDICATED.search(line.text) and "vram_used_bytes" in pages[-1][1]
         if begin or again:
-            pages.append(_Page(int(begin[1]) if begin and begin[1] else None))
-        pages[-1].read(line)
-    telling = [page for page in pages if {"vram_used_bytes", "shared_used_bytes"} & set(page.facts)]
-    return tuple(page.gpu(number) for number, page in enumerate(telling[:MOST_GPUS]))
+            pages.append((int(begin[1]) if begin and begin[1] else None, {}))
+        for fact, value in _page_facts(line).items():
+            pages[-1][1].setdefault(fact, value)
+    telling = [page for page in pages if {"vram_used_bytes", "shared_used_bytes"} & set(page[1])]
+    gpus = []
+    for number, (index, facts) in enumerate(telling[:MOST_GPUS]):
+        vendor = facts.pop("vendor", NOT_LOOKED).value_or("")
+        where = next(fact.source for fact in facts.values() if isinstance(fact, Known))
+        gpus.append(gpu_of(number if index is None else index, vendor, where, facts))
+    return tuple(gpus)
 
 
-class _Page:
-    """What one page of the Task Manager says; the first fact of each kind counts."""
-
-    def __init__(self, index: int | None = None) -> None:
-        self.index = index
-        self.vendor = ""
-        self.facts: dict[str, Fact[Any]] = {}
-
-    def read(self, line: Numbered) -> None:
-        facts: dict[str, Fact[Any]] = {}
-        for pattern, kind in ((_DEDICATED, "vram"), (_SHARED, "shared")):
-            if sizes := pattern.search(line.text):
-                facts[f"{kind}_used_bytes"] = parse_amount(f"{sizes[1]} {sizes[3]}", "GB", line.source)
-                facts[f"{kind}_total_bytes"] = parse_amount(f"{sizes[2]} {sizes[3]}", "GB", line.source)
-        if told := _IN_WORDS.search(line.text) or _TYPED.search(line.text):
-            facts.setdefault("shared_used_bytes", parse_amount(f"{told[1]} {told[2]}", "GB", line.source))
-        if _NONE_OF_ITS_OWN.search(line.text):
-            none = not_supported(f"{line.source}: it has no memory of its own")
-            facts |= {"vram_used_bytes": none, "vram_total_bytes": none, "kind": reported("integrated", line.source)}
-        if name := _NAME.search(line.text):
-            facts["name"] = reported(name[1].strip(), line.source)
-            self.vendor = self.vendor or {"GeForce": "NVIDIA", "Radeon": "AMD"}.get(name[2], name[2])
-        if driver := _DRIVER.search(line.text):
-            facts["driver"] = reported(driver[1], line.source)
-        if use := _USE.search(line.text):
-            facts["busy"] = parse_amount(use[1], "%", line.source)
-        if place := _PLACE.search(line.text):
-            facts["bus_id"] = reported(f"0000:{int(place[1]):02x}:{int(place[2]):02x}.{place[3]}", line.source)
-        for fact, value in facts.items():
-            self.facts.setdefault(fact, value)
-
-    def gpu(self, number: int) -> Gpu:
-        """The GPU, by the number that the page has, or by its order."""
-        source = next(fact.source for fact in self.facts.values() if isinstance(fact, Known))
-        return gpu_of(number if self.index is None else self.index, self.vendor, source, self.facts)
+def _page_facts(line: Numbered) -> dict[str, Fact[Any]]:
+    """What a line of a page says."""
+    facts: dict[str, Fact[Any]] = {}
+    for pattern, kind in ((_DEDICATED, "vram"), (_SHARED, "shared")):
+        if sizes := pattern.search(line.text):
+            facts[f"{kind}_used_bytes"] = parse_amount(f"{sizes[1]} {sizes[3]}", "GB", line.source)
+            facts[f"{kind}_total_bytes"] = parse_amount(f"{sizes[2]} {sizes[3]}", "GB", line.source)
+    if told := _IN_WORDS.search(line.text) or _TYPED.search(line.text):
+        facts.setdefault("shared_used_bytes", parse_amount(f"{told[1]} {told[2]}", "GB", line.source))
+    if _NONE_OF_ITS_OWN.search(line.text):
+        none = not_supported(f"{line.source}: it has no memory of its own")
+        facts |= {"vram_used_bytes": none, "vram_total_bytes": none, "kind": reported("integrated", line.source)}
+    if name := _NAME.search(line.text):
+        facts["name"] = reported(name[1].strip(), line.source)
+        facts["vendor"] = reported({"GeForce": "NVIDIA", "Radeon": "AMD"}.get(name[2], name[2]), line.source)
+    if driver := _DRIVER.search(line.text):
+        facts["driver"] = reported(driver[1], line.source)
+    if use := _USE.search(line.text):
+        facts["busy"] = parse_amount(use[1], "%", line.source)
+    if place := _PLACE.search(line.text):
+        facts["bus_id"] = reported(f"0000:{int(place[1]):02x}:{int(place[2]):02x}.{place[3]}", line.source)
+    return facts
 
 
 def parse_task_manager_text(text: Text) -> Seen:

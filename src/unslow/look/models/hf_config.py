@@ -405,15 +405,11 @@ def parse_quantization(config: Mapping[str, Any]) -> Quantization | None:
             return _mlx(declared)  # it repeats itself under `quantization_config`, without naming the method
         for key in ("quantization_config", "compression_config"):
             if isinstance(declared := place.get(key), dict) and declared:
-                return _declared(declared)
+                loaded = declared.get("load_in_4bit") or declared.get("load_in_8bit")
+                method = _text(declared, "quant_method") or ("bitsandbytes" if loaded else "quantized")
+                bits, name = _bits_and_name(method, declared)
+                return Quantization(method=method, name=name, bits=bits)
     return None
-
-
-def _declared(declared: Config) -> Quantization:
-    unnamed = "bitsandbytes" if declared.get("load_in_4bit") or declared.get("load_in_8bit") else "quantized"
-    method = _text(declared, "quant_method") or unnamed
-    bits, name = _bits_and_name(method, declared)
-    return Quantization(method=method, name=name, bits=bits)
 
 
 def named_quant(config: Mapping[str, Any]) -> str:

@@ -14,8 +14,8 @@ from unslow.catalog.weight_parts import Role, parts_of_shape, plain_storage, sto
 from unslow.facts.errors import UserError
 from unslow.facts.merge import overlaid
 from unslow.facts.model import Model, Tensor
-from unslow.facts.values import Absence, Fact, estimated, not_found, reported
-from unslow.look.models import opened_file
+from unslow.facts.values import Fact, estimated, not_found, reported
+from unslow.look.models import named_failures, opened_file
 from unslow.look.models.hf_config import (
     Config,
     Quantization,
@@ -455,7 +455,9 @@ def _checkpoint(path: str, files: Sequence[str]) -> Checkpoint:
     tensors: dict[str, Tensor] = {}
     quant_types: dict[str, str] = {}
     for file in files:
-        header, size = _read_part(file)
+        with named_failures(file, "the model needs all of its parts"), opened_file(file) as opened:
+            size = os.fstat(opened.fileno()).st_size
+            header = read_header(opened, size)
         parts.append(Part(file, size))
         for tensor in header.tensors:
             if tensor.name in tensors:
@@ -468,16 +470,3 @@ def _checkpoint(path: str, files: Sequence[str]) -> Checkpoint:
         if len(tensors) > MOST_TENSORS:
             raise LookError(f"{path}: its parts have more than {MOST_TENSORS} tensors together")
     return Checkpoint(path=path, parts=parts, tensors=list(tensors.values()), quant_types=quant_types)
-
-
-def _read_part(path: str) -> tuple[Header, int]:
-    try:
-        with opened_file(path) as file:
-            size = os.fstat(file.fileno()).st_size
-            return read_header(file, size), size
-    except LookError as error:
-        raise LookError(f"{path}: {error.why}") from error
-    except FileNotFoundError as error:
-        raise LookError(f"{path}: not there", Absence.NOT_FOUND, "the model needs all of its parts") from error
-    except (OSError, ValueError) as error:  # ValueError: a path with a null byte
-        raise LookError(f"{path}: {getattr(error, 'strerror', None) or error}") from error

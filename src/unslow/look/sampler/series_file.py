@@ -1,9 +1,7 @@
 """The series as a file: CSV with what Python has, Arrow with a small library that is installed on request."""
 
 import csv
-from collections.abc import Iterator
 from importlib.util import find_spec
-from io import StringIO
 from itertools import islice
 from math import isnan
 from typing import Any
@@ -57,8 +55,7 @@ def write_series(path: str, book: SampledRows, began_at: str, started_s: float) 
     """All rows, seconds since `began_at` first; UserError where the ending is another, or it can't be written."""
     try:
         if path.endswith(".csv"):
-            with open(path, "w", encoding="utf-8", newline="") as file:
-                file.writelines(csv_lines(book, began_at, started_s))
+            write_csv(path, book, began_at, started_s)
         elif path.endswith(".arrow"):
             write_arrow(path, book, began_at, started_s)
         else:
@@ -67,21 +64,17 @@ def write_series(path: str, book: SampledRows, began_at: str, started_s: float) 
         raise UserError(f"{path}: {error.strerror or error}", "choose another place for the series") from error
 
 
-def csv_lines(book: SampledRows, began_at: str, started_s: float) -> Iterator[str]:
+def write_csv(path: str, book: SampledRows, began_at: str, started_s: float) -> None:
     """A comment with the start, the names, then one line a row; an empty cell where nothing was read."""
-    yield f"# start={began_at}\n"
-    yield _line(["seconds", "phase", *book.columns])
-    for seconds, phases, values in book.rows():
-        cells = ["" if isnan(value) else f"{value:.{_DIGITS}g}" for value in values]
-        yield _line([f"{seconds - started_s:.4f}", phase_words(phases), *cells])
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        file.write(f"# start={began_at}\n")
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["seconds", "phase", *book.columns])
+        for seconds, phases, values in book.rows():
+            cells = ["" if isnan(value) else f"{value:.{_DIGITS}g}" for value in values]
+            writer.writerow([f"{seconds - started_s:.4f}", phase_words(phases), *cells])
 
 
 def phase_words(bits: int) -> str:
     """The phases of a row; several where requests overlap, or where rows were thinned."""
     return "+".join(phase for phase, bit in PHASE_BITS.items() if bits & bit) or "idle"
-
-
-def _line(cells: list[str]) -> str:
-    text = StringIO()
-    csv.writer(text, lineterminator="\n").writerow(cells)
-    return text.getvalue()

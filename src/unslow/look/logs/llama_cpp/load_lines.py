@@ -169,22 +169,17 @@ def _section(reading: Reading, found: re.Match[str], _where: str) -> None:
     reading.load.current.context.section = found[1]
 
 
+@RULES("KV self size", r"KV self size\s*=\s*(?P<size>[\d.]+) MiB, K \((?P<k>\w+)\):\s*[\d.]+ MiB, V \((?P<v>\w+)\)")
 @RULES(
     " cells,",
-    r"llama_kv_cache\w{0,40}:\s+size\s*=\s*([\d.]+) MiB \(\s*(\d{1,9}) cells,"
-    r"(?:[^)]{0,100}?/(\d{1,4}) seqs)?.{0,200}?K \((\w+)\):\s*[\d.]+ MiB, V \((\w+)\)",
+    r"llama_kv_cache\w{0,40}:\s+size\s*=\s*(?P<size>[\d.]+) MiB \(\s*(?P<cells>\d{1,9}) cells,"
+    r"(?:[^)]{0,100}?/(?P<streams>\d{1,4}) seqs)?.{0,200}?K \((?P<k>\w+)\):\s*[\d.]+ MiB, V \((?P<v>\w+)\)",
 )
 def _cache(reading: Reading, found: re.Match[str], where: str) -> None:
-    context = reading.load.current.context
-    size, cells, streams, type_k, type_v = found.groups()
+    context, said = reading.load.current.context, found.groupdict()
     # the cells are those of one stream: without a unified cache every slot has a stream of its own
-    keep(context.caches, context.section, Cache(parse_mib(size), int(cells) * int(streams or 1), type_k, type_v, where))
-
-
-@RULES("KV self size", r"KV self size\s*=\s*([\d.]+) MiB, K \((\w+)\):\s*[\d.]+ MiB, V \((\w+)\)")
-def _old_cache(reading: Reading, found: re.Match[str], where: str) -> None:
-    context = reading.load.current.context
-    keep(context.caches, context.section, Cache(parse_mib(found[1]), None, found[2], found[3], where))
+    cells = int(said["cells"]) * int(said["streams"] or 1) if "cells" in said else None
+    keep(context.caches, context.section, Cache(parse_mib(said["size"]), cells, said["k"], said["v"], where))
 
 
 _PARAMETERS = {

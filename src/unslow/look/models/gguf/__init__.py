@@ -26,7 +26,7 @@ from unslow.facts.model import (
     unpacked_tensors,
 )
 from unslow.facts.values import Absence, Fact, Known, estimated, not_found, reported
-from unslow.look.models import is_file, opened_file
+from unslow.look.models import is_file, named_failures, opened_file
 from unslow.look.models.gguf.header import Header, read_header
 from unslow.look.models.gguf.window import FileSource, PipeSource, Source
 from unslow.look.system import LookError, System, converted
@@ -336,26 +336,12 @@ def _asked(system: System, name: str, look: Callable[[], Gguf]) -> Gguf:
 def _whole(path: str, names: Sequence[str], opening: Callable[[str], AbstractContextManager[Source]]) -> Gguf:
     assembly = Assembly(path)
     for number, name in enumerate(names):
-        with _named(name), opening(name) as source:
+        hint = "the model needs all of its parts in one folder" if is_part(name) else ""
+        with named_failures(name, hint), opening(name) as source:
             header = read_header(source)
             check_part(header, number, len(names))
             assembly.add(header, source.size)
     return assembly.gguf()
-
-
-@contextmanager
-def _named(name: str) -> Iterator[None]:
-    """Whatever fails is told with the name of the file, once."""
-    try:
-        yield
-    except LookError as error:
-        why = error.why if error.why.startswith(name) else f"{name}: {error.why}"
-        raise LookError(why, error.absence, error.how_to_get) from error
-    except FileNotFoundError as error:
-        hint = "the model needs all of its parts in one folder" if is_part(name) else ""
-        raise LookError(f"{name}: not there", Absence.NOT_FOUND, hint) from error
-    except (OSError, ValueError) as error:  # ValueError: a path with a null byte
-        raise LookError(f"{name}: {getattr(error, 'strerror', None) or error}") from error
 
 
 @contextmanager
