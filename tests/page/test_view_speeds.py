@@ -8,7 +8,7 @@ from unslow.facts.snapshot import Case, Wish
 from unslow.facts.values import Unknown
 from unslow.page.roofline import roofline_view
 from unslow.page.speeds import speed_rows
-from unslow.think.case.prediction import measured_prefill
+from unslow.think.case.work import prompt_speed
 from unslow.think.judge.judge import judge
 from unslow.think.view import RooflineView, SpeedRow
 
@@ -45,7 +45,7 @@ def test_the_ceiling_of_prompts_on_a_cpu_is_its_arithmetic_and_not_its_memory():
 
 def test_a_short_prompt_is_not_held_against_what_a_long_one_should_take():
     case = first_case("lab_cpu_cpu_contended")
-    assert isinstance(measured_prefill(case), Unknown)
+    assert isinstance(prompt_speed(case), Unknown)
     prefill = rows(case)["prefill_tokens_per_s"]
     assert (prefill.measured or 0.0) > 0
     assert prefill.as_configured is None

@@ -12,15 +12,7 @@ from unslow.facts.values import GB, MHZ, Fact, Known, MissingFactError, Unknown
 from unslow.page.speeds import basis_of
 from unslow.think.case.bandwidth import SLOWEST_BYTES_PER_S, computing_threads, host_bandwidth
 from unslow.think.case.demand import read_shape
-from unslow.think.case.prediction import (
-    Prediction,
-    measured_prefill,
-    measured_rate,
-    micro_batch,
-    predict,
-    predict_prefill,
-    prompt_tokens,
-)
+from unslow.think.case.prediction import Prediction, measured_rate, micro_batch, predict, predict_prefill, prompt_tokens
 from unslow.think.case.questions import (
     chip_of_gpu,
     clock_of,
@@ -35,7 +27,7 @@ from unslow.think.case.questions import (
     types_of,
 )
 from unslow.think.case.vram import gpus_used
-from unslow.think.case.work import COPIES, FETCHES, cured_placement, depth_of
+from unslow.think.case.work import COPIES, FETCHES, cured_placement, depth_of, prompt_speed
 from unslow.think.memo import one_judgement
 from unslow.think.physics.chip import HALF
 from unslow.think.physics.decode import (
@@ -250,7 +242,7 @@ def roofline_view(case: Case) -> RooflineView | Unknown:
             f"reading a prompt, {each:,.0f} tokens at once",
             prefill,
             predict_prefill(case, basis.cure),
-            measured_prefill(case),
+            prompt_speed(case),
         ),
     )
     points = tuple(point for point in both if point)

@@ -11,18 +11,10 @@ import msgspec
 from unslow.facts.bench import LOWER_IS_BETTER, TOGETHER, Bench, Comparison, Difference, Spread, Sweep
 from unslow.facts.snapshot import Case, Wish
 from unslow.facts.values import Known, MissingFactError, Unknown, estimated
-from unslow.think.case.prediction import (
-    DECODE,
-    PREFILL,
-    Prediction,
-    measured_prefill,
-    measured_rate,
-    predict,
-    predict_prefill,
-)
+from unslow.think.case.prediction import DECODE, PREFILL, Prediction, measured_rate, predict, predict_prefill
 from unslow.think.case.slowness import expected_together
 from unslow.think.case.vram import available_vram_bytes, runtime_sees_gpu
-from unslow.think.case.work import Cure, depth_of
+from unslow.think.case.work import Cure, depth_of, prompt_speed
 from unslow.think.judge.phases import FIRST_TOKEN
 from unslow.think.memo import one_judgement
 from unslow.think.physics.terms import Interval
@@ -79,7 +71,7 @@ def _prefill(report: SubjectReport, case: Case, roofline: RooflineView | None) -
     found = basis if isinstance(basis, Unknown) else predict_prefill(case, basis.cure)
     if isinstance(basis, Unknown) or isinstance(found, Unknown):
         return speed_row(report, PREFILL)
-    only_short = PREFILL in report.measured and isinstance(measured_prefill(case), Unknown)
+    only_short = PREFILL in report.measured and isinstance(prompt_speed(case), Unknown)
     as_configured = range_of(found.tokens_per_s) if basis.cure == Cure() and not only_short else None
     ceiling = found.ceiling or None
     for point in roofline.points if roofline else ():

@@ -170,16 +170,12 @@ def rotates_of(case: Case) -> bool:
 
 def plan_of(case: Case) -> Blueprint | None:
     """The model down to its tensors, where llama.cpp runs it."""
-    return blueprint_of(case) if case.runtime.name.value_or(_RUNTIME).endswith(_RUNTIME) else None
-
-
-def blueprint_of(case: Case) -> Blueprint | None:
-    """The model down to its tensors, whatever runs it."""
-    return _blueprint(case.model)
+    return blueprint_of(case.model) if case.runtime.name.value_or(_RUNTIME).endswith(_RUNTIME) else None
 
 
 @once
-def _blueprint(model: Model) -> Blueprint | None:
+def blueprint_of(model: Model) -> Blueprint | None:
+    """The model down to its tensors, whatever runs it."""
     name, metadata, table = model.architecture, model.metadata, model.tensors
     if not (isinstance(name, Known) and isinstance(metadata, Known) and isinstance(table, Known)):
         return None

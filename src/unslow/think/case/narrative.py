@@ -4,7 +4,7 @@ import re
 from functools import lru_cache
 from typing import NamedTuple, TypeVar
 
-from unslow.facts.account import Comparison, Metric, Remark, Side, Topic
+from unslow.facts.account import Comparison, Metric, Remark, Topic
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Fact, Known, Origin, Unknown
 from unslow.think.case.runtime import NEWEST, build_number, runs_ggml
@@ -117,14 +117,16 @@ def slow_side_has(trial: Comparison, *topics: Topic) -> bool | None:
     """Whether the slow side is the one with one of these things; None where the text does not tell."""
     from unslow.think.text.sides import side_with  # noqa: PLC0415
 
-    return _is_slow(side_with(*labels(trial), *topics))
+    side = side_with(*labels(trial), *topics)
+    return None if side is None else side == "slow"
 
 
 def slow_side_has_more(trial: Comparison, topic: Topic) -> bool | None:
     """Whether the slow side is the one with more of a thing that is counted; None where the text does not tell."""
     from unslow.think.text.sides import side_with_more  # noqa: PLC0415
 
-    return _is_slow(side_with_more(*labels(trial), topic))
+    side = side_with_more(*labels(trial), topic)
+    return None if side is None else side == "slow"
 
 
 def slow_side_names(trial: Comparison, pattern: re.Pattern[str]) -> bool | None:
@@ -156,10 +158,6 @@ def labels(trial: Comparison) -> tuple[str, str]:
     from unslow.think.text.comparisons import labels_in  # noqa: PLC0415
 
     return labels_in(trial)
-
-
-def _is_slow(side: Side | None) -> bool | None:
-    return None if side is None else side == "slow"
 
 
 _MORE_CORES = re.compile(

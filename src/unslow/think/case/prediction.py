@@ -8,7 +8,7 @@ from unslow.catalog.learned_speed import learned_speed, spread_of
 from unslow.facts.calibration import Calibration
 from unslow.facts.runtime import SO_FAR
 from unslow.facts.snapshot import Case
-from unslow.facts.values import Absence, Fact, Known, MissingFactError, Unknown
+from unslow.facts.values import Absence, Known, MissingFactError, Unknown
 from unslow.think.case.demand import cache_types, plan_of, read_shape
 from unslow.think.case.questions import host_lends, prompt_question
 from unslow.think.case.runtime import runs_paged
@@ -24,7 +24,6 @@ from unslow.think.case.work import (
     fetched_bytes,
     link_of,
     measured_prompt_tokens,
-    prompt_speed,
     with_settings,
     work,
 )
@@ -144,11 +143,6 @@ def micro_batch(case: Case) -> float:
     runtime = case.runtime
     micro = runtime.ubatch.value_or(0) or runtime.max_batched_tokens.value_or(0) or USUAL_MICRO_BATCH
     return float(min(micro, runtime.batch.value_or(0) or micro))
-
-
-def measured_prefill(case: Case) -> Fact[float]:
-    """Prompt tokens per second as measured; unknown where only short prompts were."""
-    return prompt_speed(case)
 
 
 @once

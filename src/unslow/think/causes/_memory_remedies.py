@@ -6,7 +6,6 @@ And whether what it frees is enough to be called a cause.
 from collections.abc import Callable
 from typing import NamedTuple
 
-from unslow.catalog.models import WellKnown
 from unslow.catalog.quants import mixes_from_large_to_small
 from unslow.facts.errors import UserError
 from unslow.facts.knob import Knob
@@ -27,7 +26,6 @@ from unslow.think.causes._facts import if_known
 from unslow.think.claims.models import quants_said
 from unslow.think.hardware import CUDA_CONTEXT_BYTES, Hardware, Room, driver_reserve
 from unslow.think.memo import once
-from unslow.think.memory.llama_cpp.settings import Settings
 from unslow.think.physics.placement import element_bytes, largest_fitting
 from unslow.think.setup import Setup
 from unslow.think.speed.named_models import mix_of, named_model
@@ -211,8 +209,12 @@ def _by_readings(case: Case, context: int, used: int) -> Fitting | None:
 
 def _by_names(case: Case, context: int, used: int) -> Fitting | None:
     """By the memory model of `fit`, of a model whose tensors are known, or that the catalogue has in this quant."""
-    model, mix = named_model(case.model.name.value_or(""), stand_in=False), _mix(case)
-    plan = blueprint_of(case) or (made_up(model, mix(model)) if model and mix else None)
+    name = case.model.name.value_or("")
+    model, in_name = named_model(name, stand_in=False), (q.label for q in quants_said(name.lower()) if not q.of_cache)
+    quant = case.model.quant.value_or(next(in_name, ""))
+    if model and not quant and case.runtime.name.value_or("") in _GIVEN_BY:
+        quant = model.published if model.published in _KEPT_AS_PUBLISHED else _USUAL_QUANT
+    plan = blueprint_of(case.model) or (made_up(model, mix_of(quant)) if model and quant else None)
     rooms = [_room(case, gpu) for gpu in gpus_used(case)]
     if plan is None or not rooms or is_unified(case) or not runs_ggml(case) or not all(r.capacity_bytes for r in rooms):
         return None
@@ -225,26 +227,14 @@ def _by_names(case: Case, context: int, used: int) -> Fitting | None:
         words += f", and {_PROJECTOR_BYTES / GIB:.0f} GiB for its projector"
     setup = Setup(plan, Hardware(tuple(rooms)), settings_of(case)._replace(context=context)).settled()
     parameters = case.model.parameters.value_or(model.parameters if model else 0)
-    return Fitting(
-        lambda tokens, cache: -setup.left(_settings(setup.settings, tokens, cache)),
-        context, used, float(plan.weights_bytes), float(parameters), words,
-    )  # fmt: skip
 
+    def lacking(tokens: int, cache: str) -> float:
+        settings = setup.settings._replace(context=tokens)
+        if cache != _AS_IT_IS:
+            settings = settings._replace(key_type=cache.upper(), value_type=cache.upper(), flash_attention=True)
+        return -setup.left(settings)
 
-def _settings(settings: Settings, tokens: int, cache: str) -> Settings:
-    if cache == _AS_IT_IS:
-        return settings._replace(context=tokens)
-    return settings._replace(context=tokens, key_type=cache.upper(), value_type=cache.upper(), flash_attention=True)
-
-
-def _mix(case: Case) -> Callable[[WellKnown], str] | None:
-    """The mix of the weights: as it is named, else the one that the runtime gives where nobody names one."""
-    in_name = next((q.label for q in quants_said(case.model.name.value_or("").lower()) if not q.of_cache), "")
-    if quant := case.model.quant.value_or(in_name):
-        return lambda _: mix_of(quant)
-    if case.runtime.name.value_or("") not in _GIVEN_BY:
-        return None
-    return lambda model: mix_of(model.published if model.published in _KEPT_AS_PUBLISHED else _USUAL_QUANT)
+    return Fitting(lacking, context, used, float(plan.weights_bytes), float(parameters), words)
 
 
 def _room(case: Case, gpu: Gpu) -> Room:

@@ -24,13 +24,13 @@ Use the fastest GPU alone, and the others for something else:
 Answers do not change beyond rounding. Less memory is left for a longer context.
 """
 
-from unslow.catalog.devices import find_device
 from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.values import GIB, Known, Unknown
 from unslow.think.case.bandwidth import has_fast_links, splits_tensors
 from unslow.think.case.demand import kv_per_token
+from unslow.think.case.gpus import device_of
 from unslow.think.case.narrative import WORTH_COMPARING, experiment_on, is_clear, slow_side_has
 from unslow.think.case.placement import computes_all_on_gpus, gpus_computing
 from unslow.think.case.slowness import predict_among_others, rate_among_others
@@ -105,8 +105,7 @@ def _gains_by_split(case: Case) -> bool:
     Of cards it is often the way between them that makes both slow, whatever physics expects of it.
     """
     split, alone = predict_among_others(case), predict_among_others(case, ONE)
-    known = [find_device(g.name.value_or(""), int(g.vram_total_bytes.value_or(0))) for g in gpus_used(case)]
-    linked = all(device is not None and has_links(device) for device in known)
+    linked = all(known is not None and has_links(known) for known in map(device_of, gpus_used(case)))
     if not linked or isinstance(split, Unknown) or isinstance(alone, Unknown):
         return False
     return split.tokens_per_s.mid >= WORTH_COMPARING * alone.tokens_per_s.mid

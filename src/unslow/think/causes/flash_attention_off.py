@@ -38,9 +38,9 @@ from unslow.facts.values import GIB, Known
 from unslow.think.case.demand import read_demand
 from unslow.think.case.narrative import blames, slow_side_has, tried
 from unslow.think.case.placement import seen_split
-from unslow.think.case.prediction import Prediction, measured_prefill, predict, predict_prefill
+from unslow.think.case.prediction import Prediction, predict, predict_prefill
 from unslow.think.case.vram import buffers_of
-from unslow.think.case.work import Cure, with_settings
+from unslow.think.case.work import Cure, prompt_speed, with_settings
 from unslow.think.causes._cause import Absent, Cause, Citations, Found, Remedy, Suspected, first_to_decide
 from unslow.think.causes._evidence import fall_with_depth
 from unslow.think.causes._facts import cite, cite_comparison, if_known, need
@@ -73,7 +73,7 @@ def _by_trial(case: Case) -> Found | Suspected | None:
 def _by_prompt(case: Case) -> Found | None:
     """A long prompt that was read slower than with it, where physics says that this is what it costs."""
     need(case, "runtime.flash_attention")
-    measured, now, then = measured_prefill(case), predict_prefill(case), predict_prefill(case, ON)
+    measured, now, then = prompt_speed(case), predict_prefill(case), predict_prefill(case, ON)
     if not isinstance(measured, Known) or not isinstance(now, Prediction) or not isinstance(then, Prediction):
         return None
     gain = now.seconds.mid / then.seconds.mid

@@ -42,10 +42,10 @@ from unslow.facts.values import Known
 from unslow.think.case.gpus import has_no_gpu, is_apple
 from unslow.think.case.narrative import experiment_on, is_clear, remarks_on
 from unslow.think.case.placement import cpu_computes
-from unslow.think.case.prediction import Prediction, measured_prefill, measured_rate, predict, predict_prefill
+from unslow.think.case.prediction import Prediction, measured_rate, predict, predict_prefill
 from unslow.think.case.slowness import generates_slowly
 from unslow.think.case.waits import other_processes, stalled_share, threads_exceed_cpus
-from unslow.think.case.work import Cure
+from unslow.think.case.work import Cure, prompt_speed
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
 from unslow.think.causes._facts import cite, cite_comparison, cite_remarks, need
 
@@ -123,7 +123,16 @@ def _by_features(case: Case) -> Found | Absent | None:
         return None
     used = {feature.upper() for feature in case.runtime.build_features.value}
     used |= {_DOT_PRODUCTS} if used & _SINCE_ARMV8_2 else set()
-    has, fact = _instructions(case)
+    # The decisive instruction sets of the CPU, as listed, else by its name
+    cpu, fact = case.machine.cpu, "machine.cpu.model"
+    family = find_cpu_family(cpu.model.value_or(""))
+    if not isinstance(cpu.instruction_sets, Known) and family:
+        has = set(family.instruction_sets)
+    elif not isinstance(cpu.instruction_sets, Known) and is_apple(case):
+        has, fact = {_NEON}, fact if isinstance(cpu.model, Known) else "machine.system.name"
+    else:
+        names = (name.lower() for name in need(case, "machine.cpu.instruction_sets"))
+        has, fact = {_DECISIVE[name] for name in names if name in _DECISIVE}, "machine.cpu.instruction_sets"
     unused = sorted(has - used)
     if not unused and has <= {_NEON} and not used & _SINCE_ARMV8_2:
         need(case, "machine.cpu.instruction_sets")  # the name of an ARM core does not tell the younger ones
@@ -136,7 +145,7 @@ def _by_features(case: Case) -> Found | Absent | None:
 
 def _by_prompt(case: Case) -> Absent | Suspected | None:
     """How fast prompts are read where the CPU does it alone: arithmetic is what those instructions are for."""
-    measured, expected = measured_prefill(case), predict_prefill(case)
+    measured, expected = prompt_speed(case), predict_prefill(case)
     others = other_processes(case)
     contended = others is not None and others.cpus > OTHERS_BUSY
     if not has_no_gpu(case) or contended or not isinstance(measured, Known) or not isinstance(expected, Prediction):
@@ -148,19 +157,6 @@ def _by_prompt(case: Case) -> Absent | Suspected | None:
     if measured.value > rate.mid / FAR_BELOW:
         return None
     return Suspected(f"prompts are read far too slowly: {words}", "runtime.build_features", CAUSE.ask)
-
-
-def _instructions(case: Case) -> tuple[set[str], str]:
-    """The decisive instruction sets of the CPU, as listed, else by its name; and which fact says so."""
-    listed = case.machine.cpu.instruction_sets
-    family = find_cpu_family(case.machine.cpu.model.value_or(""))
-    if not isinstance(listed, Known) and family:
-        return set(family.instruction_sets), "machine.cpu.model"
-    if not isinstance(listed, Known) and is_apple(case):
-        known = isinstance(case.machine.cpu.model, Known)
-        return {_NEON}, "machine.cpu.model" if known else "machine.system.name"
-    names = (name.lower() for name in need(case, "machine.cpu.instruction_sets"))
-    return {_DECISIVE[name] for name in names if name in _DECISIVE}, "machine.cpu.instruction_sets"
 
 
 def _by_words(case: Case) -> Found | Suspected | None:

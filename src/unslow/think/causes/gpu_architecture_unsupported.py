@@ -83,12 +83,9 @@ def _by_use(case: Case) -> Absent | None:
 
 def _is_used(case: Case) -> bool:
     holds = buffers_of(case, "model", on_gpu=True) or gpus_held(case) or case.runtime.gpu_layers.value_or(0) > 0
-    answers = isinstance(measured_rate(case), Known) and not is_report(case) and not _has_failed(case)
+    failed = case.runtime.state.value_or("") == "failed"
+    answers = isinstance(measured_rate(case), Known) and not is_report(case) and not failed
     return bool(holds) and answers
-
-
-def _has_failed(case: Case) -> bool:
-    return case.runtime.state.value_or("") == "failed"
 
 
 def _by_build(case: Case) -> Found | Absent | None:
@@ -97,7 +94,7 @@ def _by_build(case: Case) -> Found | Absent | None:
     Weights on a GPU show that it computes, unless the load failed: they are copied before any code runs.
     """
     cards = cards_of(case)
-    if cards and buffers_of(case, "model", on_gpu=True) and not _has_failed(case):
+    if cards and buffers_of(case, "model", on_gpu=True) and case.runtime.state.value_or("") != "failed":
         return Absent("the GPU computes")
     lacking, able = [card for card in cards if card.runs is False], [card for card in cards if card.runs]
     if not lacking:

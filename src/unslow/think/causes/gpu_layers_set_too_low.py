@@ -161,7 +161,12 @@ def _by_room(case: Case) -> Found | Absent | Suspected:
     """The number that was set against the number that fits."""
     asked, setting = _asked(case)
     if asked is None:
-        return _nothing_sets_it(case)
+        # Sure where the command is known and no words speak of a setting, or where no layer was left out
+        if (split := seen_split(case)) and settings_unread(case):
+            return Suspected(f"{split.words}, and who set that can't be read", "runtime.command", "{command_line}")
+        if case.runtime.cpu_offload_bytes.value_or(0) or _starts_without(case, remarks_on(case, Topic.LAYERS_UNSET)):
+            raise missing("the number of GPU layers", CAUSE.ask)
+        return Absent("nothing sets the number of GPU layers")
     if setting != "device_set" and runtime_sees_gpu(case) is False:
         return Absent("the runtime sees no GPU, so the setting has no effect")
     shape = read_shape(case)
@@ -191,16 +196,6 @@ def _by_room(case: Case) -> Found | Absent | Suspected:
         cure=cure,
         remedies=(Remedy(change, cure),),
     )
-
-
-def _nothing_sets_it(case: Case) -> Absent | Suspected:
-    """No setting: sure where the command is known and no words speak of one, or where no layer was left out."""
-    split = seen_split(case)
-    if split and settings_unread(case):
-        return Suspected(f"{split.words}, and who set that can't be read", "runtime.command", "{command_line}")
-    if case.runtime.cpu_offload_bytes.value_or(0) or _starts_without(case, remarks_on(case, Topic.LAYERS_UNSET)):
-        raise missing("the number of GPU layers", CAUSE.ask)
-    return Absent("nothing sets the number of GPU layers")
 
 
 def _asked(case: Case) -> tuple[int | None, str]:

@@ -71,7 +71,8 @@ def _by_traffic(case: Case) -> Found | Absent | None:
     asked = seen.seconds * (seen.running + seen.waiting) / statistics.median(took) if timed else 0.0
     thrown = seen.preemptions.value_or(0)
     if thrown and asked and thrown < RARELY * asked:
-        return Absent(f"{thrown} of some {asked:.0f} requests in {seen.seconds:.0f} s {_were(thrown)} preempted")
+        were = "was" if thrown == 1 else "were"
+        return Absent(f"{thrown} of some {asked:.0f} requests in {seen.seconds:.0f} s {were} preempted")
     if thrown:
         words = f"{_preemptions(thrown)} in {seen.seconds:.0f} s: the KV cache was full"
         return _found(case, words, (cite_traffic(case, traffic.value, words),))._replace(lost=waited(case))
@@ -122,11 +123,7 @@ def _by_counters(case: Case) -> Found | Absent | Suspected:
 
 
 def _preemptions(count: int) -> str:
-    return f"{count:,} request{'' if count == 1 else 's'} {_were(count)} preempted"
-
-
-def _were(count: int) -> str:
-    return "was" if count == 1 else "were"
+    return f"{count:,} {'request was' if count == 1 else 'requests were'} preempted"
 
 
 def _found(case: Case, because: str, evidence: Citations) -> Found:

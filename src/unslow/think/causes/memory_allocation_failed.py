@@ -65,16 +65,12 @@ def check(case: Case) -> Found | Absent:
         return Absent("the model is loaded" if state == "loaded" else f"the model is {state}, and no allocation failed")
     asked = failure.value.asked_bytes.value_or(0)
     size = f"{asked / MIB:.0f} MiB for " if asked else ""
-    free = (
-        if_known(available_vram_bytes, case)
-        if failed_on_gpu(case)
-        else case.machine.memory.available_bytes.value_or(None)
-    )
+    on_gpu, ram = failed_on_gpu(case), case.machine.memory.available_bytes
+    free = if_known(available_vram_bytes, case) if on_gpu else ram.value_or(None)
     room = f"; {free / GIB:.1f} GiB were free before the load" if free is not None else ""
     free_before = None if free is None else f"{free / MIB:.0f} MiB free before the load"
     where = f" on {failure.value.device}" if failure.value.device else ""
     # On a GPU a smaller compute buffer where that failed, the longest context that fits, and what the runtime can place
-    on_gpu = failed_on_gpu(case)
     remedies = (*_smaller_buffer(case), *(if_known(_fitting, case) or [_LEAVE])) if on_gpu else _on_host(case)
     return Found(
         because=f"{size}{_WHAT[failure.value.what]} could not be allocated{where}{room}",

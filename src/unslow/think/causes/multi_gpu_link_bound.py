@@ -73,7 +73,13 @@ def _by_trial(case: Case) -> Found | Absent | Suspected | None:
         across = [c for c in case.account.comparisons.value_or(()) if set(c.differs) == both]
         tried = next((c for c in across if len(set(_SPLITS.findall(c.text.lower()))) > 1), None)
     if tried is None or not set(tried.differs) & set(topics):
-        return _by_fewer(case)
+        # Fewer GPUs that were faster, where neither trial was on one alone
+        tried = experiment_on(case, Topic.GPU_COUNT)
+        slow, fast = counts_of(tried, Topic.GPU_COUNT) if tried else (0, 0)
+        if tried is None or not is_clear(tried) or not 1 < fast < slow:
+            return None
+        words = f"on {fast} GPUs instead of {slow} it is {times_as_fast(tried)}: they wait for each other"
+        return _found(words, (cite_comparison(case, tried),), None, gain_of(tried))
     if not is_clear(tried):
         return Absent("both ways of splitting are equally fast")
     if Topic.GPU_COUNT in tried.differs and slow_side_has(tried, Topic.GPU_COUNT) is False:
@@ -92,16 +98,6 @@ def _by_trial(case: Case) -> Found | Absent | Suspected | None:
         other = named[0] if named else "tensor"  # else the one that engines recommend
     found = _found(words, (cite_comparison(case, tried),), other, gain_of(tried))
     return found._replace(explains=("runtime_version_regressed",)) if Topic.VERSION in tried.differs else found
-
-
-def _by_fewer(case: Case) -> Found | None:
-    """Fewer GPUs that were faster, where neither trial was on one alone."""
-    tried = experiment_on(case, Topic.GPU_COUNT)
-    slow, fast = counts_of(tried, Topic.GPU_COUNT) if tried else (0, 0)
-    if tried is None or not is_clear(tried) or not 1 < fast < slow:
-        return None
-    words = f"on {fast} GPUs instead of {slow} it is {times_as_fast(tried)}: they wait for each other"
-    return _found(words, (cite_comparison(case, tried),), None, gain_of(tried))
 
 
 def _by_change(case: Case) -> Found | None:

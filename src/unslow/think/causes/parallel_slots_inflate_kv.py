@@ -70,10 +70,8 @@ def _by_layers(case: Case) -> Found | Absent:
     cure = Cure(vram_bytes=demand.available, context=context)
     if not brings_back_enough(case, cure, fitting - now, layers_left_on_host(case)):
         return Absent(f"even with one slot {'only' if fitting > now else 'no more than'} {fitting} layers fit")
-    because = (
-        f"{slots} slots of {context} tokens each; with one slot {fitting} of {shape.layers + 1} layers fit on the "
-    )
-    found = _found(case, f"{because}GPU instead of {now}", cure)
+    fit = f"with one slot {fitting} of {shape.layers + 1} layers fit on the GPU instead of {now}"
+    found = _found(case, f"{slots} slots of {context} tokens each; {fit}", cure)
     return found if fitting > shape.layers else found._replace(explains=_EXPLAINS_IN_PART)
 
 

@@ -29,7 +29,7 @@ answer may break the format.
 from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
-from unslow.facts.values import Known, Unknown
+from unslow.facts.values import Known
 from unslow.think.case.gpus import gpu_samples, has_no_gpu
 from unslow.think.case.narrative import (
     WORTH_COMPARING,
@@ -153,26 +153,20 @@ def _asked_share(case: Case) -> float | None:
 
 def _settings(case: Case) -> tuple[str, Citations]:
     """What the samplers have to do here, in words, and the facts that tell it."""
-    found: dict[str, Citations] = {}
+    paths: dict[str, str] = {}  # By the words for what each asks
     asked = {"runtime.top_k": case.runtime.top_k, "runtime.grammar": case.runtime.grammar}
     if isinstance(case.run.traffic, Known):
         asked |= {f"run.traffic.{n}": getattr(case.run.traffic.value, n) for n in ("top_k", "grammar", "logprobs")}
     for path, fact in asked.items():
-        words = _worded(path, fact)
+        value, words = fact.value if isinstance(fact, Known) else None, ""
+        if path.endswith("top_k"):
+            words = "the sort of the whole vocabulary (top_k 0)" if value is not None and int(value) <= 0 else ""
+        elif value:
+            logprobs = path.endswith("logprobs")
+            words = f"logprobs of {value} tokens" if logprobs else f"the grammar ({_short(str(value))})"
         if words:
-            found[words] = (cite(case, path),)
-    return " and ".join(found) or "the samplers as they are set", tuple(e for cited in found.values() for e in cited)
-
-
-def _worded(path: str, fact: Known[int] | Known[str] | Unknown) -> str:
-    """A setting that costs time, in words; empty for one that does not."""
-    if not isinstance(fact, Known):
-        return ""
-    if path.endswith("top_k"):
-        return "the sort of the whole vocabulary (top_k 0)" if int(fact.value) <= 0 else ""
-    if path.endswith("logprobs"):
-        return f"logprobs of {fact.value} tokens" if fact.value else ""
-    return f"the grammar ({_short(str(fact.value))})" if fact.value else ""
+            paths[words] = path
+    return " and ".join(paths) or "the samplers as they are set", tuple(cite(case, path) for path in paths.values())
 
 
 def _by_trial(case: Case) -> Found | Absent | None:

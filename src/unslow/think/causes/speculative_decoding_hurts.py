@@ -95,9 +95,8 @@ def _by_acceptance(case: Case) -> Found | Absent | Suspected:
     if accepted.share >= GOOD:
         return Absent(f"{accepted.share:.0%} of the drafted tokens are accepted")
     # Of a plain step, what one more drafted token takes: a guess from the text so far is only checked
-    gain = accepted_tokens(accepted.drafted, accepted.share) / (
-        1 + (CHECK_COST if "ngram" in case.runtime.speculative.value_or("").lower() else TOKEN_COST) * accepted.drafted
-    )
+    each = CHECK_COST if "ngram" in case.runtime.speculative.value_or("").lower() else TOKEN_COST
+    gain = accepted_tokens(accepted.drafted, accepted.share) / (1 + each * accepted.drafted)
     words = f"only {accepted.share:.0%} of the drafted tokens are accepted"
     lost = shortfall(case)
     useless = accepted.share <= USELESS and remarks_on(case, Topic.DRAFT)

@@ -40,11 +40,11 @@ from unslow.think.case.bandwidth import backend_name
 from unslow.think.case.demand import is_mixture
 from unslow.think.case.narrative import is_report, remarks_on, slow_side_has, slow_side_names, told_ratio, tried
 from unslow.think.case.overrides import sent_away
-from unslow.think.case.prediction import Prediction, measured_prefill, predict_prefill
+from unslow.think.case.prediction import Prediction, predict_prefill
 from unslow.think.case.runtime import NEWEST, build_number, runs_ggml
 from unslow.think.case.slowness import generates_slowly
 from unslow.think.case.vram import buffers_of, gpus_of
-from unslow.think.case.work import Cure
+from unslow.think.case.work import Cure, prompt_speed
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, check_by
 from unslow.think.causes._evidence import BEYOND, TRY_IT, fall_with_depth
 from unslow.think.causes._facts import cite, cite_comparison, cite_remarks
@@ -197,16 +197,12 @@ def _usually_lacks_kernels(case: Case) -> bool:
 def _way_around(case: Case) -> str:
     """How this very build computes such a cache on the GPU all the same, by its own word; empty where it says none."""
     features = " ".join(case.runtime.build_features.value_or([])).upper()
-    if not _is_convertible(case):
+    if not set(_cache_types(case)) <= CONVERTED:
         return ""
     if "FA_ALL_QUANTS" in features:
         return "the build has kernels for all types of the KV cache"
     converts = any(_SAYS_THAT_IT_CONVERTS.search(line) for line in case.runtime.warnings.value_or([]))
     return "the build converts such a KV cache to F16 on the GPU" if converts or "FA_QUANTS" in features else ""
-
-
-def _is_convertible(case: Case) -> bool:
-    return set(_cache_types(case)) <= CONVERTED
 
 
 def _on_cuda(case: Case) -> bool:
@@ -236,7 +232,8 @@ def _by_cache(case: Case) -> Found | Absent | Suspected | None:
         # Where nobody tried: a type that surely lacks kernels is the cause of a speed that is too low
         aged = isinstance(case.runtime.version, Known) and build_number(case.runtime.version.value) < NEWEST
         # No usual build of this age has a kernel for the cache, nor a way around it
-        old = build_number(case.runtime.version.value_or("")) <= LACKING_UNTIL or not _is_convertible(case)
+        convertible = set(_cache_types(case)) <= CONVERTED
+        old = build_number(case.runtime.version.value_or("")) <= LACKING_UNTIL or not convertible
         if old or (is_report(case) and not aged):
             slow = _if_slow(case, evidence, remedy, Suspected(because, "the speed with another type", "{try_kv_type}"))
             if not isinstance(slow, Absent):
@@ -259,7 +256,7 @@ def _if_slow(case: Case, evidence: Evidence, remedy: Remedy, suspected: Suspecte
 
 def _slow_prompt(case: Case) -> tuple[str, Evidence] | None:
     """A long prompt that was read far slower than it should be, in words and as evidence."""
-    measured, expected = measured_prefill(case), predict_prefill(case)
+    measured, expected = prompt_speed(case), predict_prefill(case)
     if not isinstance(measured, Known) or not isinstance(expected, Prediction) or is_report(case):
         return None
     if measured.value * FAR_BELOW > expected.tokens_per_s.low:

@@ -63,15 +63,12 @@ def check(case: Case) -> Found | Absent:
     hundredths = [round(100 * p.model_bytes / whole) for p in best]
     split = ",".join(str(part // math.gcd(*hundredths)) for part in hundredths)
     slowest = min(parts, key=lambda p: p.bytes_per_s)
-    words = (
-        f"GPU {slowest.gpu} holds {slowest.model_bytes / GIB:.1f} GiB and is the slowest, "
-        f"while {idle.free_bytes / GIB:.1f} GiB are free on GPU {idle.gpu}"
-    )
     # with layers on the CPU the gain is theirs, and how many find room is not known to physics here
     cure = Cure(best_split=True) if gain >= WORTH_COMPARING else None
     place = next(place for place, gpu in gpu_places(case) if gpu == gpu_numbered(case, idle.gpu))
     return Found(
-        because=words,
+        because=f"GPU {slowest.gpu} holds {slowest.model_bytes / GIB:.1f} GiB and is the slowest, "
+        f"while {idle.free_bytes / GIB:.1f} GiB are free on GPU {idle.gpu}",
         evidence=(cite(case, "runtime.buffers"), cite(case, f"machine.gpus.{place}.vram_free_bytes")),
         cure=cure,
         remedies=(Remedy(Knob.TENSOR_SPLIT.to(split, "the fastest GPU first"), cure),),

@@ -51,26 +51,21 @@ def confidence(
     trust = statistics.fmean(TRUST[Origin(e.origin)] for e in evidence)
     # The file, command or server that a fact was read from: two lines of one log are one source
     others = min(COUNTED, len({_WITHIN.split(e.source, maxsplit=1)[0] for e in evidence}) - 1)
-    factor = _borne_out(pace, cured)
+    # Above 1 where the time is what physics expects with the cause, below where it is not what it would do
+    factor = 1.0
+    if pace and pace.measured_s is not None and isinstance(pace.now, Prediction) and isinstance(cured, Prediction):
+        low, mid, high = pace.now.seconds
+        if mid < SEEN_BY_PHYSICS * cured.seconds.mid:
+            # physics has the case without the cause: a measured time that is no longer shows that it costs nothing
+            factor = 1.0 if pace.measured_s > mid else NOT_BORNE_OUT
+        elif low <= pace.measured_s <= high:
+            factor = 2.0
     doubt = (1 - trust) * AGREED ** (others + (factor > 1))
     facts = {step for e in evidence for step in e.fact.split(".")}
     about = [c for c in case.contradictions if facts.intersection(CONCERNED.get(c.about, (c.about,)))]
     agreement = min((ODD if c.meaning else DISPUTED for c in about), default=1.0)
     sure = (1 - doubt) * agreement * min(1.0, factor)
     return max(NO_EVIDENCE, min(MOST, sure))
-
-
-def _borne_out(pace: Pace | None, cured: Prediction | Unknown | None) -> float:
-    """Above 1 where the time is what physics expects with the cause, below where it is not what it would do."""
-    if pace is None or pace.measured_s is None or not isinstance(pace.now, Prediction):
-        return 1.0
-    if not isinstance(cured, Prediction):
-        return 1.0
-    low, _, high = pace.now.seconds
-    if pace.now.seconds.mid >= SEEN_BY_PHYSICS * cured.seconds.mid:
-        return 2.0 if low <= pace.measured_s <= high else 1.0
-    # physics has the case without the cause: a measured time that is no longer shows that it costs nothing
-    return 1.0 if pace.measured_s > pace.now.seconds.mid else NOT_BORNE_OUT
 
 
 WORTH_TRYING = 1.03  # A remedy that is predicted to gain less is not offered
