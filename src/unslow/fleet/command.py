@@ -91,8 +91,7 @@ class FleetSettings(NamedTuple):
     @classmethod
     def of(cls, asked: FleetRequest) -> Self:
         """From the parsed command line; UserError where a value can't be."""
-        options, workers = options_of(asked), asked.workers or 0
-        return cls(access=asked_access(asked), options=options, workers=workers)
+        return cls(options=options_of(asked), access=asked_access(asked), workers=asked.workers or 0)
 
 
 def options_of(asked: FleetRequest) -> Options:

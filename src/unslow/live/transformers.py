@@ -85,8 +85,13 @@ class Watch(ContextDecorator):
         snapshot = read_watched(self._system, calls, lambda: read_model(self._system, self.model))
         self.snapshot = _with_cpus(snapshot, self._system, self._before, _sample(self._system))
         self.report = noted(spelled(diagnose(self.snapshot), self.snapshot), self.snapshot)
-        if not self._quiet:
-            self._show(self.report)
+        if not self._quiet and sys.stderr is not None:
+            from unslow.commands._formats import render  # noqa: PLC0415 (only where something is shown)
+
+            words = ALREADY
+            if _WATCHED.get(id(self.model), self) is self:
+                words = render(self.report, "terminal", width=100, color=sys.stderr.isatty(), everything=False)
+            sys.stderr.write(words)
         return self.report
 
     def _waited(self) -> float | None:
@@ -94,16 +99,6 @@ class Watch(ContextDecorator):
             return read_run_delay(self._system, "self")
         except LookError:
             return None
-
-    def _show(self, report: Report) -> None:
-        from unslow.commands._formats import render  # noqa: PLC0415 (only where something is shown)
-
-        if sys.stderr is None:
-            return
-        if _WATCHED.get(id(self.model), self) is not self:
-            sys.stderr.write(ALREADY)
-            return
-        sys.stderr.write(render(report, "terminal", width=100, color=sys.stderr.isatty(), everything=False))
 
 
 def is_model(target: Any) -> bool:

@@ -314,6 +314,15 @@ def _point(
     least_s = sum(load.least_s for load in loads)
     if not flops or not read or not least_s:
         return None
+    # By the largest share of the predicted time; by the roof alone where nothing is predicted
+    shares: dict[Bound, float] = {"memory": 0.0, "compute": 0.0, "overhead": 0.0}
+    for part in found.parts if found else ():
+        lent = part.name == LINK and any(load.lent for load in loads)
+        is_memory = lent or part.name in _MEMORY
+        shares["memory" if is_memory else "compute" if part.name in _COMPUTE else "overhead"] += part.seconds
+    if found is None:
+        shares["memory"] = sum(load.read_bytes / load.roof.bytes_per_s for load in loads)
+        shares["compute"] = sum(load.flops / load.roof.flops_per_s for load in loads)
     return RooflinePoint(
         phase=phase,
         label=label,
@@ -321,18 +330,5 @@ def _point(
         predicted_flops_per_s=flops * found.tokens_per_s.mid if found else None,
         measured_flops_per_s=flops * measured if measured else None,
         roof_flops_per_s=flops / least_s,
-        bound_by=_bound(found, loads),
+        bound_by=max(shares, key=lambda kind: shares[kind]),
     )
-
-
-def _bound(found: Prediction | None, loads: list[Load]) -> Bound:
-    """By the largest share of the predicted time; by the roof alone where nothing is predicted."""
-    if found is None:
-        reading = sum(load.read_bytes / load.roof.bytes_per_s for load in loads)
-        return "memory" if reading >= sum(load.flops / load.roof.flops_per_s for load in loads) else "compute"
-    shares: dict[Bound, float] = {"memory": 0.0, "compute": 0.0, "overhead": 0.0}
-    for part in found.parts:
-        lent = part.name == LINK and any(load.lent for load in loads)
-        is_memory = lent or part.name in _MEMORY
-        shares["memory" if is_memory else "compute" if part.name in _COMPUTE else "overhead"] += part.seconds
-    return max(shares, key=lambda kind: shares[kind])

@@ -51,7 +51,15 @@ def bars_drawn(drawing: Drawing, bars: Sequence[MemoryBar]) -> None:
         top = _title(drawing, bar, f"{bar.name}, and {len(alike)} alike" if alike else bar.name)
         whole = _whole(bar) if bar.is_host else longest
         scale = Linear(0, whole, _EDGE, drawing.format.width - _EDGE)
-        drawn = _parts(drawing, bar, scale, top)
+        drawn = []
+        for part, start, stop in _stretches(bar):
+            left, right = scale.at(start), max(scale.at(stop), min(scale.end, scale.at(start) + _THINNEST))
+            area = Box(min(left, scale.end - _THINNEST), top, right, top + _HIGH)
+            fill = part.kind if part.kind in {"reserve", "lacking"} else ""
+            drawing.box(area, f"part part-{part.kind}", f"{part_words(part)}: {part_size(part)}", fill)
+            drawn.append((part, area))
+        if not drawn:
+            drawing.box(Box(scale.start, top, scale.end, top + _HIGH), "part part-free")
         if bar.capacity_bytes and bar.capacity_bytes > 0:  # the mark where the memory ends
             end = scale.at(bar.capacity_bytes)
             drawing.line(end, top - 3, end, top + _HIGH + 3, "end")
@@ -91,19 +99,6 @@ def _title(drawing: Drawing, bar: MemoryBar, name: str) -> float:
         return y + 7
     drawing.words(_EDGE, y + LINE, right, class_="quiet")
     return y + LINE + 7
-
-
-def _parts(drawing: Drawing, bar: MemoryBar, scale: Linear, top: float) -> list[tuple[MemoryPart, Box]]:
-    drawn = []
-    for part, start, end in _stretches(bar):
-        left, right = scale.at(start), scale.at(end)
-        area = Box(min(left, scale.end - _THINNEST), top, max(right, min(scale.end, left + _THINNEST)), top + _HIGH)
-        fill = part.kind if part.kind in {"reserve", "lacking"} else ""
-        drawing.box(area, f"part part-{part.kind}", f"{part_words(part)}: {part_size(part)}", fill)
-        drawn.append((part, area))
-    if not drawn:
-        drawing.box(Box(scale.start, top, scale.end, top + _HIGH), "part part-free")
-    return drawn
 
 
 def _labels(drawing: Drawing, drawn: Sequence[tuple[MemoryPart, Box]], top: float) -> float:
