@@ -57,7 +57,7 @@ def run(request: ExporterRequest) -> int:
     from unslow.fleet.self_diagnosis import ExporterSettings
 
     wanted = ExporterSettings.of(request)
-    if not wanted.once:
+    if not request.once:
         words = exporter.as_json if request.json else exporter.as_words
         exporter.serve(wanted, lambda port: write(words(wanted, port)))
         return 0

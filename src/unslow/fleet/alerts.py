@@ -211,21 +211,18 @@ def _test(cluster: str, name: str, trial: AlertTrial, rules: list[AlertRule]) ->
     called = alert_name(name, alert, trial.cause)
     mine = [rule for rule in rules if rule.id == name and rule.alert == called]
     placed = {_filled(key, alert).replace("{", f'{{cluster="{cluster}", ', 1): v for key, v in trial.series.items()}
-    told = [{"cluster": cluster} | dict(_LABEL.findall(_filled(labels, alert))) for labels in trial.fires]
+    fired = []
+    for told in trial.fires:  # by the condition that the trial names, or the first
+        rule = next(r for r in mine if not trial.seen_by or r.labels.get("seen_by") == trial.seen_by)
+        labels = {"cluster": cluster} | dict(_LABEL.findall(_filled(told, alert))) | rule.labels
+        texts = {name: rendered(text, labels, trial.says) for name, text in rule.annotations.items()}
+        fired.append(Fired(rule.alert, labels, texts if trial.says else {}))
     beside = tuple(alert_name(other, alerts()[other], "") for other in trial.beside)
-    return RuleTest(cluster, trial.name, placed, trial.at, tuple(_expected(t, trial, mine) for t in told), beside)
+    return RuleTest(cluster, trial.name, placed, trial.at, tuple(fired), beside)
 
 
 def _filled(text: str, alert: Alert) -> str:
     return _WORD.sub(lambda m: alert.words[m[1]], text)
-
-
-def _expected(own: dict[str, str], trial: AlertTrial, mine: list[AlertRule]) -> Fired:
-    """By the condition that the trial names, or the first."""
-    rule = next(r for r in mine if not trial.seen_by or r.labels.get("seen_by") == trial.seen_by)
-    labels = own | rule.labels
-    texts = {name: rendered(text, labels, trial.says) for name, text in rule.annotations.items()}
-    return Fired(rule.alert, labels, texts if trial.says else {})
 
 
 def rendered(template: str, labels: dict[str, str], value: str) -> str:

@@ -91,25 +91,21 @@ class FleetSettings(NamedTuple):
     @classmethod
     def of(cls, asked: FleetRequest) -> Self:
         """From the parsed command line; UserError where a value can't be."""
-        options, workers = options_of(asked), asked.workers or 0
-        return cls(access=asked_access(asked), options=options, workers=workers)
+        return cls(options=options_of(asked), access=asked_access(asked), workers=asked.workers or 0)
 
 
 def options_of(asked: FleetRequest) -> Options:
     """Which time and which series, checked."""
-    window_s = _seconds(asked.window, "--window", Options().window_s)
+    window_s = seconds_of(asked.window, "--window") if asked.window else Options().window_s
     if not SHORTEST_WINDOW_S <= window_s <= LONGEST_WINDOW_S:
         raise UserError(f"--window {asked.window} makes no sense", "give 1m to 7d; the default is 15m")
-    written = asked.compare
-    compare_s = 0.0 if written == NO_COMPARISON else _seconds(written, "--compare", Options().compare_s)
+    written, compare_s = asked.compare, Options().compare_s
+    if written:
+        compare_s = 0.0 if written == NO_COMPARISON else seconds_of(written, "--compare")
     if compare_s and not window_s <= compare_s <= LONGEST_COMPARE_S:
         hint = f"give a span that is longer than the window, or {NO_COMPARISON}"
         raise UserError(f"--compare {written or '1d'} makes no sense", hint)
     return Options(window_s=window_s, compare_s=compare_s, match=asked.match, engines=asked.engines, join=asked.join)
-
-
-def _seconds(written: str | None, flag: str, usual: float) -> float:
-    return seconds_of(written, flag) if written else usual
 
 
 IN_PART = ("partial", "limit")

@@ -4,7 +4,7 @@ import json
 import re
 from typing import Any
 
-from unslow.catalog.prometheus import Alert, Panel, Query, Row, alerts, dashboard_rows, recordings
+from unslow.catalog.prometheus import Panel, Query, Row, alerts, dashboard_rows, recordings
 from unslow.fleet.alerts import (
     RULE_FILE,
     alert_name,
@@ -35,26 +35,20 @@ def laid_out(rows: tuple[Row, ...]) -> list[dict[str, Any]]:
     for row in rows:
         place = {"x": 0, "y": top, "w": COLUMNS, "h": 1}
         heading = {"type": "row", "title": row.title, "collapsed": row.closed, "gridPos": place}
-        placed, below = _placed(row.panels, top + 1)
+        placed, left, line, below = [], 0, top + 1, top + 1
+        for panel in row.panels:  # from left to right, and on to the next line where there is no room
+            if left + panel.width > COLUMNS:
+                left, line = 0, below
+            at = {"x": left, "y": line, "w": panel.width, "h": panel.height}
+            placed.append(_panel(panel) | {"gridPos": at})
+            left, below = left + panel.width, max(below, line + panel.height)
         heading["panels"] = placed if row.closed else []
         panels += [heading] if row.closed else [heading, *placed]
         top = top + 1 if row.closed else below
     every = [one for panel in panels for one in (panel, *panel.get("panels", []))]
-    for number, panel in enumerate(every, 1):
-        panel["id"] = number
+    for number, one in enumerate(every, 1):
+        one["id"] = number
     return panels
-
-
-def _placed(panels: tuple[Panel, ...], top: int) -> tuple[list[dict[str, Any]], int]:
-    """From left to right, and on to the next line where there is no room; with where the next row begins."""
-    placed, left, below = [], 0, top
-    for panel in panels:
-        if left + panel.width > COLUMNS:
-            left, top = 0, below
-        place = {"x": left, "y": top, "w": panel.width, "h": panel.height}
-        placed.append(_panel(panel) | {"gridPos": place})
-        left, below = left + panel.width, max(below, top + panel.height)
-    return placed, below
 
 
 def _panel(panel: Panel) -> dict[str, Any]:
@@ -62,15 +56,8 @@ def _panel(panel: Panel) -> dict[str, Any]:
     needs = " It needs `unslow exporter`." if own and all(own) else ""
     named = {"title": panel.title, "description": f"{panel.why}{needs}"}
     if panel.kind == "causes":
-        return named | {
-            "type": "text",
-            "options": {
-                "mode": "markdown",
-                "content": "\n".join(
-                    f"- [{cause.title}]({PAGE}{name}.html) `{name}`" for name, cause in all_causes().items()
-                ),
-            },
-        }
+        links = [f"- [{cause.title}]({PAGE}{name}.html) `{name}`" for name, cause in all_causes().items()]
+        return named | {"type": "text", "options": {"mode": "markdown", "content": "\n".join(links)}}
     targets = [_target(query, number, panel) for number, query in enumerate(panel.queries)]
     shown: dict[str, Any] = {"type": panel.kind, "datasource": SOURCE, "targets": targets}
     return named | shown | _looks(panel)
@@ -217,7 +204,12 @@ def fleet_files() -> dict[str, str]:
 
 def alert_blocks() -> dict[str, str]:
     """The generated parts of docs/how_to/alerts.md by the name of their block."""
-    rows = [_row(name, alert) for name, alert in alerts().items() if not alert.every_cause]
+    rows = []
+    for name, alert in alerts().items():
+        page = f"[`{alert.cause}`](../reference/causes/{alert.cause}.md)" if alert.cause else f"[below](#{name})"
+        called = alert_name(name, alert, alert.cause)
+        if not alert.every_cause:
+            rows.append(f"| `{called}` | {page} | {alert.hold} | {alert.severity} | {alert.source} |")
     # Those that name no cause have their page here, where their runbooks lead
     apart = [
         f'| <a id="{name}"></a>`{alert_name(name, one, "")}` | {one.text} | {one.to_do} |'
@@ -236,9 +228,3 @@ def alert_blocks() -> dict[str, str]:
 
 def _table(columns: tuple[str, ...], rows: list[str]) -> str:
     return "\n".join([f"| {' | '.join(columns)} |", "|---" * len(columns) + "|", *rows])
-
-
-def _row(name: str, alert: Alert) -> str:
-    page = f"[`{alert.cause}`](../reference/causes/{alert.cause}.md)" if alert.cause else f"[below](#{name})"
-    called = alert_name(name, alert, alert.cause)
-    return f"| `{called}` | {page} | {alert.hold} | {alert.severity} | {alert.source} |"

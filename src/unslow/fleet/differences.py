@@ -252,8 +252,10 @@ def _usual(path: str, column: list[Scalar]) -> Usual | None:
         if len(numbers) < LEAST_PEERS:
             return None
         middle = float(np.median(numbers))
-        off = np.abs(numbers - middle)
-        spread = max(DEVIATIONS * _OF_MEDIAN * float(np.median(off)), FAR * abs(middle), _floor(path))
+        off, last = np.abs(numbers - middle), path.rpartition(".")[2]
+        floor = next((floor for unit, floor in _FLOORS.items() if last.endswith(unit)), _LEAST_COUNT)
+        floor = _SHARE_FLOOR if last == "busy" or last.endswith(SHARES) else floor
+        spread = max(DEVIATIONS * _OF_MEDIAN * float(np.median(off)), FAR * abs(middle), floor)
         low, high = np.quantile(numbers, [NEARLY_NONE / 2, 1 - NEARLY_NONE / 2])
         return Usual(middle, float(np.mean(off <= spread)), spread, float(low), float(high), {})
     if any(isinstance(value, float) for value in column):
@@ -261,13 +263,6 @@ def _usual(path: str, column: list[Scalar]) -> Usual | None:
     shares = {value: count / len(column) for value, count in Counter(column).most_common()}
     value, share = next(iter(shares.items()))
     return Usual(value, share, 0.0, 0.0, 0.0, shares)
-
-
-def _floor(path: str) -> float:
-    last = path.rpartition(".")[2]
-    if last == "busy" or last.endswith(SHARES):
-        return _SHARE_FLOOR
-    return next((floor for unit, floor in _FLOORS.items() if last.endswith(unit)), _LEAST_COUNT)
 
 
 # A fact tells where the peers agree with one another and the odd one is far off them, in the direction that is worse

@@ -65,12 +65,18 @@ def with_own_verdict(instance: Instance, member: Member) -> Instance:
     words = {"slow": "It is slow", "failed": "It failed", "normal": "It is as fast as its hardware allows"}[own.verdict]
     why = f": {titles}" if titles and own.verdict != "normal" else ""
     seen = {DECODE: own.speed_tokens_per_s} if own.speed_tokens_per_s else {}
+    low, mid, high = own.expected_tokens_per_s or (0.0, 0.0, 0.0)
+    best = own.achievable_tokens_per_s
+    expected = Expected(
+        as_configured={DECODE: Range(low=low, mid=mid, high=high)} if mid else {},
+        achievable={DECODE: Range(low=best, mid=best, high=best)} if best else {},
+    )
     return msgspec.structs.replace(
         instance,
         verdict=own.verdict,
         summary=f"{words}, by what `unslow exporter` on its machine sees{why}.",
         measured=seen | instance.measured,
-        expected=instance.expected if instance.expected.achievable else _expected(own),
+        expected=instance.expected if instance.expected.achievable else expected,
         **_lost(instance, own, member.window_s / 3600),
         notes=(*instance.notes, "the verdict is that of `unslow exporter` on its machine"),
     )
@@ -89,15 +95,6 @@ def _lost(instance: Instance, own: OwnDiagnosis, hours: float) -> dict[str, Any]
     because = "against what `unslow exporter` on its machine expects"
     loss = msgspec.structs.replace(lost, tokens_per_s=missing, gpu_hours=spent, because=because)
     return {"lost": loss, "lost_by": {next(iter(instance.by_itself), UNEXPLAINED): missing}}
-
-
-def _expected(own: OwnDiagnosis) -> Expected:
-    low, mid, high = own.expected_tokens_per_s or (0.0, 0.0, 0.0)
-    best = own.achievable_tokens_per_s
-    return Expected(
-        as_configured={DECODE: Range(low=low, mid=mid, high=high)} if mid else {},
-        achievable={DECODE: Range(low=best, mid=best, high=best)} if best else {},
-    )
 
 
 def _is_fresh(own: OwnDiagnosis) -> bool:

@@ -314,7 +314,9 @@ def _say_missing(members: Sequence[Member], say: Callable[..., None]) -> None:
         for what, word in (("gpus", "GPUs"), ("host", "host")):
             text = member.missing.get(what, "")
             if text and not text.startswith(NOT_ANSWERED):
-                reasons[word, *_kind(text)].append(member.key)
+                known = ((kind, hint) for words, kind, hint in _KINDS if words in text)
+                kind, hint = next(known, text.partition(": ")[::2])
+                reasons[word, kind, hint].append(member.key)
     for runtime, those in sorted(unnamed.items()):
         say("labels", those, f"nothing says which model {{n}} engine{{s}} of {runtime} serve{{es}}", _MODEL_HINT)
     for (word, reason, hint), those in sorted(reasons.items()):
@@ -331,15 +333,6 @@ _KINDS = (
     ("hosts are called", "hosts with the same name", "a label such as cluster must tell them apart"),
 )  # fmt: skip
 """Words of a reason, the same without what is different for each engine, and what to do."""
-
-
-def _kind(reason: str) -> tuple[str, str]:
-    """The same reason without what is different for each engine, and what to do about it."""
-    for text, kind, hint in _KINDS:
-        if text in reason:
-            return kind, hint
-    kind, _, hint = reason.partition(": ")
-    return kind, hint
 
 
 def nothing_found(*, narrowed: bool) -> Statement:

@@ -59,13 +59,9 @@ def _lines(family: Family, dialect: Dialect) -> Iterable[str]:
         yield f"# UNIT {name} {family.unit}"
     for sample in family.samples:
         if math.isfinite(sample.value):
-            yield f"{sample_name}{_labels(sample.labels)} {_number(sample.value)}"
-
-
-def _labels(labels: dict[str, str]) -> str:
-    """Empty ones are left out: to Prometheus an empty label is none."""
-    pairs = [f'{name}="{_escaped(value)}"' for name, value in labels.items() if value]
-    return "{" + ",".join(pairs) + "}" if pairs else ""
+            # To Prometheus an empty label is none
+            pairs = ",".join(f'{label}="{_escaped(value)}"' for label, value in sample.labels.items() if value)
+            yield f"{sample_name}{f'{{{pairs}}}' if pairs else ''} {_number(sample.value)}"
 
 
 def _escaped(value: str) -> str:
@@ -266,7 +262,14 @@ def families_of(
     version = version or (report.unslow_version if report else "")
     subjects = keyed(report.subjects) if report else {}
     families = [Family("unslow_build", "The exporter.", (Sample(1, {"version": label_value(version)}),), "info")]
-    families += _looking(state) if state else []
+    if state is not None:
+        families += [
+            single("unslow_look_success", "1 where the last look went well; 0 before the first.", state.success),
+            single("unslow_look_timestamp_seconds", "When the last good look ended.", state.at_s, "seconds"),
+            single("unslow_look_duration_seconds", "How long the last look took.", state.duration_s, "seconds"),
+            Family("unslow_look_failures", "Looks that failed since the start.", (Sample(state.failures),), "counter"),
+            single("unslow_subjects_left_out", "Servers that were found and are not watched.", state.left_out),
+        ]
     if report is not None:
         count = len(report.subjects) + (state.left_out if state else 0)
         families.append(single("unslow_subjects", "Servers that were found.", count))
@@ -278,29 +281,16 @@ def families_of(
         up = tuple(Sample(well, {"subject": key}) for key, well in state.answers if key in subjects)
         words = "1 where the server answers questions about itself; 0 while it loads, hangs or is gone."
         families.append(Family("unslow_subject_answers", words, up))
-    return [*families, *(_own(own) if own else [])]
+    if own is not None:
+        cpu, used = "Processor time that the exporter has used.", (Sample(own.cpu_s),)
+        families += [
+            Family("process_cpu_seconds", cpu, used, "counter", "seconds"),
+            single("process_resident_memory_bytes", "Memory that the exporter uses.", own.resident_bytes, "bytes"),
+            single("process_start_time_seconds", "When the exporter was started.", own.started_at_s, "seconds"),
+        ]
+    return families
 
 
 def single(name: str, words: str, value: float | None, unit: str = "") -> Family:
     """A family of one sample, or of none where its value is not known."""
     return Family(name, words, () if value is None else (Sample(value),), unit=unit)
-
-
-def _looking(state: LookState) -> list[Family]:
-    failed = (Sample(state.failures),)
-    return [
-        single("unslow_look_success", "1 where the last look went well; 0 before the first.", state.success),
-        single("unslow_look_timestamp_seconds", "When the last good look ended.", state.at_s, "seconds"),
-        single("unslow_look_duration_seconds", "How long the last look took.", state.duration_s, "seconds"),
-        Family("unslow_look_failures", "Looks that failed since the start.", failed, "counter"),
-        single("unslow_subjects_left_out", "Servers that were found and are not watched.", state.left_out),
-    ]
-
-
-def _own(own: OwnCost) -> list[Family]:
-    used = (Sample(own.cpu_s),)
-    return [
-        Family("process_cpu_seconds", "Processor time that the exporter has used.", used, "counter", "seconds"),
-        single("process_resident_memory_bytes", "Memory that the exporter uses.", own.resident_bytes, "bytes"),
-        single("process_start_time_seconds", "When the exporter was started.", own.started_at_s, "seconds"),
-    ]

@@ -398,12 +398,7 @@ def version_of(images: Mapping[str, str], runtime: str, container: str = "") -> 
     """The version that the tag of the runtime's image says, where it says one and all say the same."""
     own = [text for name, text in images.items() if name == container]
     known = [text for text in images.values() if any(word in text.lower() for word in IMAGES.get(runtime, ()))]
-    versions = {_tag(text) for text in (known or own)}
+    # `0.10.1` of `vllm/vllm-openai:v0.10.1`; nothing of `latest` or of a digest
+    tags = [text.partition("@")[0].rpartition("/")[2].partition(":")[2] for text in known or own]
+    versions = {found[1] if (found := _VERSION.fullmatch(tag)) else "" for tag in tags}
     return versions.pop() if len(versions) == 1 else ""
-
-
-def _tag(image: str) -> str:
-    """`0.10.1` of `vllm/vllm-openai:v0.10.1`; nothing of `latest` or of a digest."""
-    tag = image.partition("@")[0].rpartition("/")[2].partition(":")[2]
-    found = _VERSION.fullmatch(tag)
-    return found[1] if found else ""

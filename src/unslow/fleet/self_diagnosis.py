@@ -68,7 +68,6 @@ class ExporterSettings(NamedTuple):
     listen: Address = Address("127.0.0.1", 9877)
     every_s: float = 60.0
     measure_every_s: float | None = None
-    once: bool = False
     output: str | None = None
     dialect: Dialect = "openmetrics"
 
@@ -90,7 +89,6 @@ class ExporterSettings(NamedTuple):
             listen=parsed_address(asked.listen),
             every_s=_between(asked.every, "--every", LEAST_EVERY_S, MOST_EVERY_S),
             measure_every_s=_between(measure, "--measure-every", LEAST_MEASURE_S, MOST_MEASURE_S) if measure else None,
-            once=once,
             output=output,
             dialect=_dialect(asked.format, output),
         )

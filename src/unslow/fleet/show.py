@@ -254,15 +254,12 @@ def metrics_of(report: FleetReport) -> str:
 
     All are gauges, so that readers of the older text format, such as the textfile collector, take it as well.
     """
-    return families_text([*_families(report), *_families_by_cause(report)], "openmetrics").rstrip("\n")
-
-
-def _families(report: FleetReport) -> list[Family]:
     version = (Sample(1, {"version": label_value(report.unslow_version)}),)
     verdicts = tuple(Sample(count, {"verdict": name}) for name, count in report.verdicts.items())
     lost, odd = report.lost, sum(len(group.odd) for group in report.peers)
     idle_s = _seconds(lost.idle_gpu_hours)
-    return [
+    causes = [({"cause": label_value(one.cause)}, one) for one in report.causes]
+    families = [
         Family("unslow_fleet_build_info", "Who judged.", version),
         Family("unslow_fleet_instances", "Instances by verdict.", verdicts),
         single("unslow_fleet_complete", "Whether every answer was whole.", float(report.complete)),
@@ -275,16 +272,6 @@ def _families(report: FleetReport) -> list[Family]:
         single("unslow_fleet_lost_gpu_seconds", "GPU time that is lost.", _seconds(lost.gpu_hours), "seconds"),
         single("unslow_fleet_idle_gpu_seconds", "GPU time without a request.", idle_s, "seconds"),
         single("unslow_fleet_odd_instances", "Instances that are slower than their peers.", odd),
-    ]
-
-
-def _seconds(hours: float | None) -> float | None:
-    return None if hours is None else hours * _HOUR_S
-
-
-def _families_by_cause(report: FleetReport) -> list[Family]:
-    causes = [({"cause": label_value(one.cause)}, one) for one in report.causes]
-    return [
         Family(
             "unslow_fleet_cause_instances", "Instances with a cause.",
             tuple(Sample(one.instances, labels) for labels, one in causes),
@@ -299,6 +286,11 @@ def _families_by_cause(report: FleetReport) -> list[Family]:
             unit="seconds",
         ),
     ]  # fmt: skip
+    return families_text(families, "openmetrics").rstrip("\n")
+
+
+def _seconds(hours: float | None) -> float | None:
+    return None if hours is None else hours * _HOUR_S
 
 
 _MARGIN = _GAP = 2

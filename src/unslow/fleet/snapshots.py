@@ -186,12 +186,11 @@ def earlier_of(member: Member, engine: Readings) -> Fact[Earlier]:
         return now
     slower = now.value * SLOWER < then
     # The load, where that is not what it was, or nobody tells
-    load, load_then = requests_at_once(engine), engine.value("running_before")
-    also: tuple[str, ...] = ()
+    load, load_then, also = requests_at_once(engine), engine.value("running_before"), ""
     if "running_before" not in engine or load is None:
-        also = ("nothing tells whether as many requests shared it",)
+        also = "nothing tells whether as many requests shared it"
     elif load > max(FEW, MORE * load_then):
-        also = (f"{load:.1f} requests at a time instead of {load_then:.1f}",)
+        also = f"{load:.1f} requests at a time instead of {load_then:.1f}"
     known = Earlier(
         bench=SOURCE,
         taken_at="",
@@ -200,7 +199,7 @@ def earlier_of(member: Member, engine: Readings) -> Fact[Earlier]:
         slower=slower,
         version=member.version_before,
         version_now=member.version,
-        also_changed=also if slower else (),
+        also_changed=(also,) if slower and also else (),
     )
     return engine.worked_out(
         known, "token_gap_s", "token_gap_before_s", "decode_tokens_per_busy_s", "decode_tokens_per_busy_s_before"

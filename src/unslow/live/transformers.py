@@ -85,8 +85,13 @@ class Watch(ContextDecorator):
         snapshot = read_watched(self._system, calls, lambda: read_model(self._system, self.model))
         self.snapshot = _with_cpus(snapshot, self._system, self._before, _sample(self._system))
         self.report = noted(spelled(diagnose(self.snapshot), self.snapshot), self.snapshot)
-        if not self._quiet:
-            self._show(self.report)
+        if not self._quiet and sys.stderr is not None:
+            from unslow.commands._formats import render  # noqa: PLC0415 (only where something is shown)
+
+            words = ALREADY
+            if _WATCHED.get(id(self.model), self) is self:
+                words = render(self.report, "terminal", width=100, color=sys.stderr.isatty(), everything=False)
+            sys.stderr.write(words)
         return self.report
 
     def _waited(self) -> float | None:
@@ -94,16 +99,6 @@ class Watch(ContextDecorator):
             return read_run_delay(self._system, "self")
         except LookError:
             return None
-
-    def _show(self, report: Report) -> None:
-        from unslow.commands._formats import render  # noqa: PLC0415 (only where something is shown)
-
-        if sys.stderr is None:
-            return
-        if _WATCHED.get(id(self.model), self) is not self:
-            sys.stderr.write(ALREADY)
-            return
-        sys.stderr.write(render(report, "terminal", width=100, color=sys.stderr.isatty(), everything=False))
 
 
 def is_model(target: Any) -> bool:
@@ -135,11 +130,15 @@ def read_watched(system: System, calls: Any, read: Callable[[], Subject]) -> Sna
     if any(call.use_cache is False for call in done):
         without = reported(value=False, source="generate(use_cache=False)")
         runtime = msgspec.structs.replace(runtime, prompt_cache=without)
+    run = Run(completions=NEVER_CALLED, decode_tokens_per_s=NEVER_CALLED)
+    if counted := done[1:] or done:  # the first of several warms caches and compiles
+        completions = measured(tuple(call.completion for call in counted), SOURCE)
+        run = run_of_completions(completions, not_found("the load was not watched"))
     return Snapshot(
         unslow_version=__version__,
         taken_at=system.now(),
         machine=machine,
-        subjects=(Subject(runtime=runtime, model=subject.model, run=_run(done)),),
+        subjects=(Subject(runtime=runtime, model=subject.model, run=run),),
         calibrations=calibrations_of_machine(read_calibrations(system), machine),
         probes=outcomes,
     )
@@ -149,15 +148,6 @@ class _Call(msgspec.Struct, frozen=True):
     sequences: Count
     completion: Completion
     use_cache: bool | None = None
-
-
-def _run(calls: list[_Call]) -> Run:
-    """Medians over the calls, the first of several left out: it warms caches and compiles."""
-    counted = calls[1:] if len(calls) > 1 else calls
-    if not counted:
-        return Run(completions=NEVER_CALLED, decode_tokens_per_s=NEVER_CALLED)
-    completions = measured(tuple(call.completion for call in counted), SOURCE)
-    return run_of_completions(completions, not_found("the load was not watched"))
 
 
 def _with_cpus(snapshot: Snapshot, system: System, before: CpuSample | None, after: CpuSample | None) -> Snapshot:

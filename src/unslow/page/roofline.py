@@ -66,18 +66,14 @@ def roofline_summary(roofs: Sequence[Roof], points: Sequence[RooflinePoint]) -> 
     for point in points:
         what = f"{_WHAT[point.phase]} ({_number(point.flops_per_byte)} FLOP/byte)"
         alone = point.phase == "decode" and point.bound_by == "compute" and point.flops_per_byte < lowest
-        said.append(f"{what} {_BOUND[point.bound_by]}{_ALONE if alone else ''}{_reached(point)}.")
+        reached, share = point.measured_flops_per_s or point.predicted_flops_per_s, ""
+        if reached and reached / point.roof_flops_per_s > _CLOSE:
+            share = "; it was measured above its roof, so one of these numbers is not what it seems"
+        elif reached:
+            verb = "reaches" if point.measured_flops_per_s else "should reach"
+            share = f", and {verb} {reached / point.roof_flops_per_s:.0%} of its roof"
+        said.append(f"{what} {_BOUND[point.bound_by]}{_ALONE if alone else ''}{share}.")
     return " ".join(said)
-
-
-def _reached(point: RooflinePoint) -> str:
-    reached = point.measured_flops_per_s or point.predicted_flops_per_s
-    if not reached:
-        return ""
-    share = reached / point.roof_flops_per_s
-    if share > _CLOSE:
-        return "; it was measured above its roof, so one of these numbers is not what it seems"
-    return f", and {'reaches' if point.measured_flops_per_s else 'should reach'} {share:.0%} of its roof"
 
 
 def _number(value: float) -> str:
@@ -133,8 +129,7 @@ def devices_roof(case: Case, question: SpeedQuestion) -> Roof:
     elif count > 1:
         name = f"{' and '.join(f'{n} × {each}' if n > 1 else each for each, n in names.items())}, in turns"
     arithmetic = [_flops(case, gpu) for gpu in gpus]
-    sources = dict.fromkeys(f"{_bandwidth_source(gpu)}; {how}" for gpu, (_, how) in zip(gpus, arithmetic, strict=True))
-    flops = sum(flops for flops, _ in arithmetic) / len(gpus)
+    flops, sources = sum(flops for flops, _ in arithmetic) / len(gpus), dict.fromkeys(how for _, how in arithmetic)
     return _roof(name, float(question.chip.bytes_per_s), flops, "; ".join(sources))
 
 
@@ -179,23 +174,23 @@ def _roof(device: str, bytes_per_s: float, flops_per_s: float, source: str) -> R
 
 
 def _flops(case: Case, gpu: Gpu) -> tuple[float, str]:
-    """Quantised weights are multiplied as 8-bit integers where the chip can."""
+    """What a GPU computes, and the sources of its bandwidth and of that.
+
+    Quantised weights are multiplied as 8-bit integers where the chip can.
+    """
     chip, _ = chip_of_gpu(gpu)
     matrix = float(chip.matrix_flops_per_s or chip.flops_per_s)
     device = find_device(gpu.name.value_or(""), int(gpu.vram_total_bytes.value_or(0)))
+    bandwidth = f"bandwidth by the catalogue ({device.source})" if device else "bandwidth as reported"
+    if gpu.memory_clock_max_hz.value_or(0) * gpu.memory_bus_bits.value_or(0) / 4 >= SLOWEST_BYTES_PER_S:
+        bandwidth = "memory clock and bus as the driver tells"
     if device is None:
-        return matrix, "arithmetic estimated from the bandwidth"
+        return matrix, f"{bandwidth}; arithmetic estimated from the bandwidth"
     if types_of(case) != HALF and device.int8_ops_per_s > matrix:
         source = device.sources.get("int8_ops_per_s", device.source)
-        return device.int8_ops_per_s, f"8-bit integers by the catalogue ({source})"
-    return matrix, f"16-bit floats by the catalogue ({device.sources.get('fp16_flops_per_s', device.source)})"
-
-
-def _bandwidth_source(gpu: Gpu) -> str:
-    if gpu.memory_clock_max_hz.value_or(0) * gpu.memory_bus_bits.value_or(0) / 4 >= SLOWEST_BYTES_PER_S:
-        return "memory clock and bus as the driver tells"
-    device = find_device(gpu.name.value_or(""), int(gpu.vram_total_bytes.value_or(0)))
-    return f"bandwidth by the catalogue ({device.source})" if device else "bandwidth as reported"
+        return device.int8_ops_per_s, f"{bandwidth}; 8-bit integers by the catalogue ({source})"
+    source = device.sources.get("fp16_flops_per_s", device.source)
+    return matrix, f"{bandwidth}; 16-bit floats by the catalogue ({source})"
 
 
 # What a phase reads and computes is the same demand that the prediction is made of. Of a model that lies in two
@@ -311,6 +306,15 @@ def _point(
     least_s = sum(load.least_s for load in loads)
     if not flops or not read or not least_s:
         return None
+    # By the largest share of the predicted time; by the roof alone where nothing is predicted
+    shares: dict[Bound, float] = {"memory": 0.0, "compute": 0.0, "overhead": 0.0}
+    for part in found.parts if found else ():
+        lent = part.name == LINK and any(load.lent for load in loads)
+        is_memory = lent or part.name in _MEMORY
+        shares["memory" if is_memory else "compute" if part.name in _COMPUTE else "overhead"] += part.seconds
+    if found is None:
+        shares["memory"] = sum(load.read_bytes / load.roof.bytes_per_s for load in loads)
+        shares["compute"] = sum(load.flops / load.roof.flops_per_s for load in loads)
     return RooflinePoint(
         phase=phase,
         label=label,
@@ -318,18 +322,5 @@ def _point(
         predicted_flops_per_s=flops * found.tokens_per_s.mid if found else None,
         measured_flops_per_s=flops * measured if measured else None,
         roof_flops_per_s=flops / least_s,
-        bound_by=_bound(found, loads),
+        bound_by=max(shares, key=lambda kind: shares[kind]),
     )
-
-
-def _bound(found: Prediction | None, loads: list[Load]) -> Bound:
-    """By the largest share of the predicted time; by the roof alone where nothing is predicted."""
-    if found is None:
-        reading = sum(load.read_bytes / load.roof.bytes_per_s for load in loads)
-        return "memory" if reading >= sum(load.flops / load.roof.flops_per_s for load in loads) else "compute"
-    shares: dict[Bound, float] = {"memory": 0.0, "compute": 0.0, "overhead": 0.0}
-    for part in found.parts:
-        lent = part.name == LINK and any(load.lent for load in loads)
-        is_memory = lent or part.name in _MEMORY
-        shares["memory" if is_memory else "compute" if part.name in _COMPUTE else "overhead"] += part.seconds
-    return max(shares, key=lambda kind: shares[kind])

@@ -3,7 +3,7 @@
 Before and after a change.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -179,7 +179,8 @@ def depth_curve(case: Case, benches: Sequence[Bench] = ()) -> CurveView | Unknow
 @one_judgement()
 def users_curve(case: Case, benches: Sequence[Bench] = ()) -> CurveView | Unknown:
     """Tokens per second of all users together by their number, or why there is neither."""
-    seen, basis = _swept("users", TOGETHER, benches) or _at_once_of(case), basis_of(case)
+    tried = {one.requests: one.tokens_per_s for one in case.run.at_once.value_or(())}
+    seen, basis = _swept("users", TOGETHER, benches) or _measured(tried, case), basis_of(case)
     if isinstance(basis, Unknown):
         return _view("users", TOGETHER, _with_predictions(seen.points), seen, "") if seen.points else basis
     # How many conversations are answered at once; None where nobody says
@@ -222,22 +223,16 @@ def _swept(axis: str, metric: str, benches: Sequence[Bench]) -> _Measured | None
 
 def _depths_of(case: Case) -> _Measured:
     """What a diagnosis tried, or the one depth at which the speed was measured."""
-    tried = case.run.depths
-    if isinstance(tried, Known) and tried.value:
-        points = [CurvePoint(at=one.depth_tokens, measured=one.tokens_per_s) for one in tried.value]
-        return _Measured({point.at: point for point in points}, case.taken_at)
+    tried: dict[float, float] = {one.depth_tokens: one.tokens_per_s for one in case.run.depths.value_or(())}
     rate, depth = measured_rate(case), float(depth_of(case))
-    if isinstance(rate, Known) and depth:
-        return _Measured({depth: CurvePoint(at=depth, measured=rate.value)}, case.taken_at)
-    return _Measured({})
+    if not tried and isinstance(rate, Known) and depth:
+        tried = {depth: rate.value}
+    return _measured(tried, case)
 
 
-def _at_once_of(case: Case) -> _Measured:
-    tried = case.run.at_once
-    if not isinstance(tried, Known) or not tried.value:
-        return _Measured({})
-    points = [CurvePoint(at=one.requests, measured=one.tokens_per_s) for one in tried.value]
-    return _Measured({point.at: point for point in points}, case.taken_at)
+def _measured(speeds: Mapping[float, float], case: Case) -> _Measured:
+    points = {at: CurvePoint(at=at, measured=speed) for at, speed in speeds.items()}
+    return _Measured(points, case.taken_at) if points else _Measured({})
 
 
 def _grid(first: float, last: float) -> list[float]:

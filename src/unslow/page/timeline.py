@@ -40,10 +40,11 @@ def timeline_summary(times_s: Sequence[float], tracks: Sequence[Track], marks: S
         parts += _device(device, tracks)
     harmful = [mark for mark in marks if mark.harmful]
     if harmful:
-        reasons, lasted_s = (
-            ", ".join(dict.fromkeys(mark.reason.replace("_", " ") for mark in harmful)),
-            _lasted(harmful),
-        )
+        reasons = ", ".join(dict.fromkeys(mark.reason.replace("_", " ") for mark in harmful))
+        lasted_s = until_s = 0.0
+        for mark in sorted(harmful, key=lambda one: one.start_s):  # two reasons at once, or two GPUs, are no more time
+            lasted_s += max(0.0, mark.end_s - max(until_s, mark.start_s))
+            until_s = max(until_s, mark.end_s)
         shown = f"{lasted_s:.2g}" if lasted_s < 10 else f"{lasted_s:,.0f}"  # noqa: PLR2004 (two figures tell a short one)
         parts.append(f"Clocks held back for {shown} s: {reasons}.")
     elif any(track.name == "clock_hz" for track in tracks):
@@ -76,15 +77,6 @@ def _most(track: Track) -> float:
 
 def _of(track: Track) -> str:
     return f" of {track.limit:.0f}" if track.limit else ""
-
-
-def _lasted(marks: Sequence[ThrottleMark]) -> float:
-    """How long there was any of them: two reasons at once, or two GPUs, are no more time."""
-    seconds, until_s = 0.0, 0.0
-    for mark in sorted(marks, key=lambda one: one.start_s):
-        seconds += max(0.0, mark.end_s - max(until_s, mark.start_s))
-        until_s = max(until_s, mark.end_s)
-    return seconds
 
 
 HELD_S = 2.5

@@ -46,7 +46,8 @@ def test_words_are_moved_into_the_picture():
 
 
 def test_a_line_breaks_where_a_point_is_missing():
-    assert polyline([(0, 1), (2, 3), None, (4, 5)]) == "M0,1h0L2,3M4,5h0"
+    assert polyline([(0, 1), (2, 3)]) == "M0,1h0L2,3"
+    assert polyline([(4, 5)]) == "M4,5h0"
     assert number(2.04) == "2"
     assert number(float("inf")) == "1000000000000000000"
     assert marker(5, 5, "square", 2) == "M3,3L7,3L7,7L3,7Z"

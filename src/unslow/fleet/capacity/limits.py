@@ -83,7 +83,10 @@ def curve(pairs: Iterable[tuple[float, float]]) -> list[At]:
     """Bins with enough moments, by growing load, whose seconds never fall."""
     bins: dict[int, list[tuple[float, float]]] = {}
     for requests, seconds in pairs:
-        bins.setdefault(_bin(requests), []).append((requests, seconds))
+        place = max(1, round(requests))
+        if requests >= _EXACT:
+            place = _EXACT + round(math.log(requests / _EXACT) / math.log(_WIDER))
+        bins.setdefault(place, []).append((requests, seconds))
     found = []
     for _, those in sorted(bins.items()):
         if len(those) >= FEWEST:
@@ -118,12 +121,6 @@ def seconds_at(points: Sequence[At], requests: float, which: Callable[[At], floa
             share = (requests - left.requests) / (right.requests - left.requests)
             return which(left) + share * (which(right) - which(left))
     return which(points[-1])
-
-
-def _bin(requests: float) -> int:
-    if requests < _EXACT:
-        return max(1, round(requests))
-    return _EXACT + round(math.log(requests / _EXACT) / math.log(_WIDER))
 
 
 def _risen(values: Sequence[float], weights: Sequence[int]) -> list[float]:

@@ -162,18 +162,13 @@ def details(row: CapacityRow) -> Iterator[str]:
 def _curve(points: Sequence[CurvePoint]) -> str:
     """Such as 1: 117, 2: 86, 4: 50, ~8: 29: of many the first, the last and some between."""
     measured = [point for point in points if point.basis == "measured"]
-    shown = [*_spaced(measured), *(point for point in points if point.basis != "measured")]
+    if len(measured) > _MOST_POINTS:  # each about as many times the load of the one before
+        first, last = measured[0].requests, measured[-1].requests
+        wanted = [first * (last / first) ** (n / (_MOST_POINTS - 1)) for n in range(_MOST_POINTS)]
+        nearest = (min(range(len(measured)), key=lambda n: abs(measured[n].requests - load)) for load in wanted)
+        measured = [measured[n] for n in sorted(set(nearest))]
+    shown = [*measured, *(point for point in points if point.basis != "measured")]
     return ", ".join(f"{_mark(p.basis)}{_few(round(p.requests, 1))}: {rate(p.tokens_per_s.mid)}" for p in shown)
-
-
-def _spaced(points: Sequence[CurvePoint]) -> list[CurvePoint]:
-    """A few of many, each about as many times the load of the one before."""
-    if len(points) <= _MOST_POINTS:
-        return list(points)
-    first, last = points[0].requests, points[-1].requests
-    wanted = [first * (last / first) ** (n / (_MOST_POINTS - 1)) for n in range(_MOST_POINTS)]
-    nearest = (min(range(len(points)), key=lambda n: abs(points[n].requests - load)) for load in wanted)
-    return [points[n] for n in sorted(set(nearest))]
 
 
 def _gain(step: Step) -> str:

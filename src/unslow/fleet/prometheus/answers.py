@@ -175,17 +175,16 @@ def parse_curves(body: bytes, most: int) -> Decoded:
     found = whole.data.result or []
     _check_count(len(found), most)
     try:
-        curves = [_curve(one) for one in found]
+        told = [
+            (one.metric, [(p.at_s, value) for p in one.values if is_reading(value := float(p.text))]) for one in found
+        ]
     except ValueError as error:
         raise BadAnswerError("a value in its answer is no number") from error
-    with_values = [curve for curve in curves if curve.values]
-    kept = _first_of_each(with_values)
-    return Decoded(_head(whole), [], kept, len(with_values) - len(kept))
-
-
-def _curve(samples: _Samples) -> Curve:
-    points = [(p.at_s, value) for p in samples.values if is_reading(value := float(p.text))]
-    return Curve(samples.metric, [at for at, _ in points], [value for _, value in points])
+    curves = [
+        Curve(metric, [at for at, _ in points], [value for _, value in points]) for metric, points in told if points
+    ]
+    kept = _first_of_each(curves)
+    return Decoded(_head(whole), [], kept, len(curves) - len(kept))
 
 
 L = TypeVar("L", Series, Curve)
@@ -228,21 +227,17 @@ def _wrong(body: bytes, expected: str) -> BadAnswerError:
     try:
         whole = _ANY.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        return BadAnswerError(_not_json(body, error))
+        start = body[:200].lstrip().lower()
+        if not start:
+            return BadAnswerError("its answer is empty")
+        if start.startswith((b"<!doctype", b"<html", b"<?xml")):
+            return BadAnswerError("it answered with a web page")
+        if "truncated" in str(error):
+            return BadAnswerError("its answer is cut short")
+        return BadAnswerError("it answered with something that is not the JSON of a Prometheus")
     if whole.status == "error":
         return BadAnswerError(whole.error or whole.error_type or "an error without a reason")
     kind = whole.data.result_type[:40] if whole.data else "nothing"
     if kind == expected:
         return BadAnswerError(f"its answer is no {expected} as Prometheus writes it")
     return BadAnswerError(f"it answered with {kind!r} where {expected!r} was expected")
-
-
-def _not_json(body: bytes, error: Exception) -> str:
-    start = body[:200].lstrip().lower()
-    if not start:
-        return "its answer is empty"
-    if start.startswith((b"<!doctype", b"<html", b"<?xml")):
-        return "it answered with a web page"
-    if "truncated" in str(error):
-        return "its answer is cut short"
-    return "it answered with something that is not the JSON of a Prometheus"

@@ -1,6 +1,6 @@
 """A curve: what was measured with its interval against what was predicted, by depth of the context or by users."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -201,19 +201,17 @@ def render_curve(part: CurveView, number: int) -> Markup:
         )
         for point in part.points
     ]
-    tables, draw = [Table(f"{title}{when}", columns, rows)], partial(curve_drawn, part=part, points=points)
-    return figure(f"{part.axis}-{number}", title, said, draw, list(_keys(points)), tables, FORMATS[1:])
-
-
-def _keys(points: Sequence[CurvePoint]) -> Iterator[Key]:
+    keys = []
     if any(p.measured is not None for p in points):
         whiskers = any(p.low is not None for p in points)
-        yield Key(_line_sign("measured", "round"), "measured, with its interval" if whiskers else "measured")
+        keys.append(Key(_line_sign("measured", "round"), "measured, with its interval" if whiskers else "measured"))
     if any(p.predicted is not None for p in points):
-        yield Key(_line_sign("predicted", "diamond"), "predicted")
+        keys.append(Key(_line_sign("predicted", "diamond"), "predicted"))
     if any(p.predicted_low is not None for p in points):
         sign = Markup('<rect x="0" y="0" width="24" height="12" class="band"/>')
-        yield Key(sign, "interval of the prediction")
+        keys.append(Key(sign, "interval of the prediction"))
+    tables, draw = [Table(f"{title}{when}", columns, rows)], partial(curve_drawn, part=part, points=points)
+    return figure(f"{part.axis}-{number}", title, said, draw, keys, tables, FORMATS[1:])
 
 
 def _line_sign(name: str, shape: str) -> Markup:

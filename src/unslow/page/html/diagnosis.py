@@ -22,7 +22,7 @@ from unslow.page.html.markup import (
 )
 from unslow.show.labels import label, price_of, promised, subject_title, worded_value
 from unslow.show.units import rate
-from unslow.think.judge.chains import Chain, chains_of
+from unslow.think.judge.chains import chains_of
 from unslow.think.report import ChecklistItem, Contradicted, Evidence, Finding, Fix, RuledOut, SubjectReport, Untold
 
 _SENTENCES = re.compile(r"(?<=[^\W_][.!?])\s+(?=[A-Z`])")
@@ -64,7 +64,19 @@ def findings(subject: SubjectReport) -> Markup:
     chains = chains_of(subject.findings)
     if not chains:
         return tag("p", _NOTHING_FOUND[subject.verdict])
-    items = [_chain(number, chain, subject) for number, chain in enumerate(chains, 1)]
+    items = []
+    for number, chain in enumerate(chains, 1):
+        root, price = chain.root, price_of(number, chain.root, subject)
+        items.append(tag(
+            "li",
+            tag("h4", tag("span", str(number), class_="number", aria_hidden="true"), root.title),
+            tag("p", tag("b", "Costs "), price, class_="price") if price else NOTHING,
+            tag("p", sentence(root.because)),
+            _fixes(root.fixes),
+            _evidence(root),
+            tag("ul", *map(_link, chain.after), class_="links") if chain.after else NOTHING,
+            tag("p", text(f"{root.confidence:.0%} sure. More: `unslow explain {root.cause}`"), class_="quiet"),
+        ))  # fmt: skip
     return tag("ol", *items, class_="findings")
 
 
@@ -74,21 +86,6 @@ _NOTHING_FOUND = {
     "failed": "Why it fails is not proven yet. Below is what would settle it.",
     "cannot_tell": "No cause is proven yet. Below is what would settle it.",
 }
-
-
-def _chain(number: int, chain: Chain, subject: SubjectReport) -> Markup:
-    root = chain.root
-    price = price_of(number, root, subject)
-    return tag(
-        "li",
-        tag("h4", tag("span", str(number), class_="number", aria_hidden="true"), root.title),
-        tag("p", tag("b", "Costs "), price, class_="price") if price else NOTHING,
-        tag("p", sentence(root.because)),
-        _fixes(root.fixes),
-        _evidence(root),
-        tag("ul", *map(_link, chain.after), class_="links") if chain.after else NOTHING,
-        tag("p", text(f"{root.confidence:.0%} sure. More: `unslow explain {root.cause}`"), class_="quiet"),
-    )
 
 
 def _link(finding: Finding) -> Markup:

@@ -119,7 +119,10 @@ def lines_to_copy(texts: Sequence[str]) -> Markup:
         if place is Place.HAND:
             parts += [tag("p", text(line.text), class_="by-hand") for line in lines]
         elif place is Place.FLAG:
-            parts += [_flag(line.text) for line in lines]
+            for line in lines:  # one that has to go is only named: nobody pastes it anywhere
+                words, dash, flag = line.text.partition("-")
+                named = tag("p", words, tag("code", dash + flag), class_="by-hand")
+                parts.append(named if words.strip() else command(line.text))
         else:
             label = f"{place.value[:1].upper()}{place.value[1:]}"
             parts.append(tag("p", label, class_="place") if place is not Place.SHELL else NOTHING)
@@ -133,12 +136,6 @@ def command(said: str) -> Markup:
     name = name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}…"
     button = tag("button", "Copy", class_="copy", type="button", data_copy=said, aria_label=f"Copy {name}")
     return tag("div", tag("pre", tag("code", said)), button, class_="command")
-
-
-def _flag(said: str) -> Markup:
-    """A flag to copy; one that has to go is only named: nobody pastes it anywhere."""
-    words, dash, flag = said.partition("-")
-    return tag("p", words, tag("code", dash + flag), class_="by-hand") if words.strip() else command(said)
 
 
 _LONGEST_NAME = 60  # Characters of a command that a screen reader says of its button

@@ -1,6 +1,6 @@
 """The memory panel: a bar for each memory, the sliders that change it, and what then would be."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
@@ -51,7 +51,15 @@ def bars_drawn(drawing: Drawing, bars: Sequence[MemoryBar]) -> None:
         top = _title(drawing, bar, f"{bar.name}, and {len(alike)} alike" if alike else bar.name)
         whole = _whole(bar) if bar.is_host else longest
         scale = Linear(0, whole, _EDGE, drawing.format.width - _EDGE)
-        drawn = _parts(drawing, bar, scale, top)
+        drawn = []
+        for part, start, stop in _stretches(bar):
+            left, right = scale.at(start), max(scale.at(stop), min(scale.end, scale.at(start) + _THINNEST))
+            area = Box(min(left, scale.end - _THINNEST), top, right, top + _HIGH)
+            fill = part.kind if part.kind in {"reserve", "lacking"} else ""
+            drawing.box(area, f"part part-{part.kind}", f"{part_words(part)}: {part_size(part)}", fill)
+            drawn.append((part, area))
+        if not drawn:
+            drawing.box(Box(scale.start, top, scale.end, top + _HIGH), "part part-free")
         if bar.capacity_bytes and bar.capacity_bytes > 0:  # the mark where the memory ends
             end = scale.at(bar.capacity_bytes)
             drawing.line(end, top - 3, end, top + _HIGH + 3, "end")
@@ -93,19 +101,6 @@ def _title(drawing: Drawing, bar: MemoryBar, name: str) -> float:
     return y + LINE + 7
 
 
-def _parts(drawing: Drawing, bar: MemoryBar, scale: Linear, top: float) -> list[tuple[MemoryPart, Box]]:
-    drawn = []
-    for part, start, end in _stretches(bar):
-        left, right = scale.at(start), scale.at(end)
-        area = Box(min(left, scale.end - _THINNEST), top, max(right, min(scale.end, left + _THINNEST)), top + _HIGH)
-        fill = part.kind if part.kind in {"reserve", "lacking"} else ""
-        drawing.box(area, f"part part-{part.kind}", f"{part_words(part)}: {part_size(part)}", fill)
-        drawn.append((part, area))
-    if not drawn:
-        drawing.box(Box(scale.start, top, scale.end, top + _HIGH), "part part-free")
-    return drawn
-
-
 def _labels(drawing: Drawing, drawn: Sequence[tuple[MemoryPart, Box]], top: float) -> float:
     """Name and size below each part where there is room, large ones first; others in lines below. Gives the foot."""
     room = Room(Box(0, top, drawing.format.width, top + 2 * LINE + 2))
@@ -136,25 +131,23 @@ def _short(part: MemoryPart) -> str:
 
 def sliders(shown: Sequence[Slider], number: int) -> Markup:
     """All sliders of a subject; one with a single place can't be moved and is left out."""
-    movable = [slider for slider in shown if len(slider.choices) > 1]
-    if not movable:
+    fields = []
+    for slider in (slider for slider in shown if len(slider.choices) > 1):
+        name = f"memory-{number}-{slider.knob}"
+        values = [choice.value for choice in slider.choices]
+        labels = [safe(choice.label) for choice in slider.choices]
+        place = values.index(slider.value) if slider.value in values else 0
+        data = [safe_json(msgspec.json.encode(texts).decode()) for texts in (values, labels)]
+        entry = tag(
+            "input", type="range", id=name, name=slider.knob, min=0, max=len(values) - 1, step=1, value=place,
+            data_values=data[0], data_labels=data[1], aria_valuetext=labels[place],
+        )  # fmt: skip
+        words = tag("output", labels[place], for_=name)
+        fields.append(tag("div", tag("label", safe(slider.label), for_=name), entry, words, class_="slider"))
+    if not fields:
         return NOTHING
-    fields, about = [_slider(slider, number) for slider in movable], "What if the settings were different"
+    about = "What if the settings were different"
     return tag("form", *fields, class_="sliders", data_subject=number, aria_label=about, autocomplete="off")
-
-
-def _slider(slider: Slider, number: int) -> Markup:
-    name = f"memory-{number}-{slider.knob}"
-    values = [choice.value for choice in slider.choices]
-    labels = [safe(choice.label) for choice in slider.choices]
-    place = values.index(slider.value) if slider.value in values else 0
-    data = [safe_json(msgspec.json.encode(texts).decode()) for texts in (values, labels)]
-    entry = tag(
-        "input", type="range", id=name, name=slider.knob, min=0, max=len(values) - 1, step=1, value=place,
-        data_values=data[0], data_labels=data[1], aria_valuetext=labels[place],
-    )  # fmt: skip
-    words = tag("output", labels[place], for_=name)
-    return tag("div", tag("label", safe(slider.label), for_=name), entry, words, class_="slider")
 
 
 _SIGNS: dict[Fits, Sign] = {
@@ -188,6 +181,10 @@ def render_answer(what_if: WhatIf, number: int = 0) -> Markup:
             ends = tag("span", f" {rate(speed.low)} to {rate(speed.high)}", class_="interval")
             value = tag("dd", tag("strong", rate(speed.mid)), " tok/s", ends)
             speeds.append(tag("div", tag("dt", what), value))
+    there, keys = {part.kind for bar in what_if.bars for part in bar.parts if part.bytes > 0}, []
+    for kind in (kind for kind in KINDS if kind in there):
+        lines = f'<path d="{_HATCHED[kind]}" class="hatch-{kind}"/>' if kind in _HATCHED else ""
+        keys.append(Key(Markup(f'<rect x="0" y="0" width="24" height="12" class="part-{kind}"/>{lines}'), KINDS[kind]))
     rows = [(bar.name, part_words(part), part_size(part)) for bar in what_if.bars for part in bar.parts]
     rows += [(b.name, "in all", size(sane(b.capacity_bytes))) for b in what_if.bars if b.capacity_bytes is not None]
     return joined([
@@ -197,7 +194,7 @@ def render_answer(what_if: WhatIf, number: int = 0) -> Markup:
             "figure",
             tag("figcaption", "What lies in each memory", class_="quiet"),
             *drawings_of(name, "Memory by device", said, lambda drawing: bars_drawn(drawing, what_if.bars)),
-            legend([*_keys(what_if.bars)]),
+            legend(keys),
             numbers([Table("Memory by device", ("Memory", "What", "Size"), rows)]),
             class_="chart",
             id=f"{name}-figure",
@@ -205,11 +202,3 @@ def render_answer(what_if: WhatIf, number: int = 0) -> Markup:
         command(safe(what_if.command)) if what_if.command else NOTHING,
         *(tag("p", sentence(safe(note)), class_="note") for note in what_if.notes),
     ])  # fmt: skip
-
-
-def _keys(bars: tuple[MemoryBar, ...]) -> Iterator[Key]:
-    there = {part.kind for bar in bars for part in bar.parts if part.bytes > 0}
-    for kind, words in KINDS.items():
-        if kind in there:
-            lines = f'<path d="{_HATCHED[kind]}" class="hatch-{kind}"/>' if kind in _HATCHED else ""
-            yield Key(Markup(f'<rect x="0" y="0" width="24" height="12" class="part-{kind}"/>{lines}'), words)

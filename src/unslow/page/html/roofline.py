@@ -3,9 +3,10 @@
 The slope of the memory, the flat roof of computing, and this model's phases below them.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from math import atan2, cos, degrees, hypot, sin
 
 from unslow.page.html.figure import Key, Table, figure, foot_axis, margin, plain, prefixed, side_axis
@@ -233,22 +234,19 @@ def render_roofline(part: RooflineView, number: int) -> Markup:
         Table("Limits of the devices", ("Device", "Memory", "Computing", "Ridge, FLOP per byte", "Source"), limits),
         Table("Phases of this model", columns, [*map(_point_row, part.points)]),
     ]
+    keys = []
+    for phase, name in product(SHAPES, ("measured", "predicted")):
+        if any(p.phase == phase and getattr(p, f"{name}_flops_per_s") is not None for p in points):
+            shape = marker(12, 6, SHAPES[phase], 4 if name == "measured" else 5)
+            keys.append(Key(Markup(f'<path d="{shape}" class="mark {name} {phase}"/>'), f"{phase}, {name}"))
     draw = partial(roofline_drawn, roofs=roofs, points=points)
-    return figure(f"roofline-{number}", "Roofline", part.summary, draw, list(_keys(points)), tables, FORMATS[1:])
+    return figure(f"roofline-{number}", "Roofline", part.summary, draw, keys, tables, FORMATS[1:])
 
 
 def _named(alike: Sequence[Roof]) -> Named:
     roof = alike[0]
     name = f"{len(alike)} × {roof.device}" if alike[1:] else roof.device
     return Named(name, sane(roof.bytes_per_s), sane(roof.flops_per_s))
-
-
-def _keys(points: Sequence[RooflinePoint]) -> Iterator[Key]:
-    for phase, shape in SHAPES.items():
-        for name, size in (("measured", 4), ("predicted", 5)):
-            if any(p.phase == phase and getattr(p, f"{name}_flops_per_s") is not None for p in points):
-                sign = f'<path d="{marker(12, 6, shape, size)}" class="mark {name} {phase}"/>'
-                yield Key(Markup(sign), f"{phase}, {name}")
 
 
 def _point_row(point: RooflinePoint) -> tuple[str, ...]:

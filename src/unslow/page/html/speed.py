@@ -122,13 +122,16 @@ def budgets(budget: Sequence[BudgetPart], findings: Sequence[Finding]) -> Markup
 
 def _block(phase: str, parts: list[BudgetPart], lost: set[str]) -> Markup:
     total = sum(part.seconds for part in parts) or 1.0
-    looks = list(_looks(parts, lost))
     title = tag("h4", budget_title(phase, total))
     whole = next((p for p in parts if p.seconds >= total and p.part != UNEXPLAINED), None)
     if whole:  # a bar of one part shows nothing
         return tag("div", title, tag("p", f"All of it: {whole.part}."), class_="budget")
-    rows, shapes, edge = [], [], 0.0
-    for number, (part, look) in enumerate(zip(parts, looks, strict=True), 1):
+    rows, shapes, edge, series = [], [], 0.0, 0
+    for number, part in enumerate(parts, 1):
+        # What a found cause takes and what nobody can explain look like nothing else
+        look = "unexplained" if part.part == UNEXPLAINED else "lost" if part.part.lower() in lost else ""
+        if not look:
+            look, series = f"series-{series % 6 + 1}", series + 1
         width = 100 * part.seconds / total
         if width > 0:
             box = {"x": f"{edge:.3f}%", "y": "0", "width": f"{width:.3f}%", "height": str(_HEIGHT)}
@@ -145,19 +148,6 @@ def _block(phase: str, parts: list[BudgetPart], lost: set[str]) -> Markup:
     said = "; ".join(f"{part.part} {part.seconds / total:.0%}" for part in parts)
     bar = tag("svg", *shapes, class_="bar", width="100%", height=str(_HEIGHT), role="img", aria_label=said)
     return tag("div", title, bar, tag("ol", *rows, class_="shares"), class_="budget")
-
-
-def _looks(parts: list[BudgetPart], lost: set[str]) -> Iterator[str]:
-    """The class of each part: what a found cause takes and what nobody can explain look like nothing else."""
-    series = 0
-    for part in parts:
-        if part.part == UNEXPLAINED:
-            yield "unexplained"
-        elif part.part.lower() in lost:
-            yield "lost"
-        else:
-            yield f"series-{series % 6 + 1}"
-            series += 1
 
 
 _ENDLESS = 1e6  # A speed-up beyond this has no upper end: it was measured once

@@ -323,19 +323,10 @@ def marker(x: float, y: float, shape: str, size: float = 5) -> str:
     return f"M{left},{centre}{round_} {right},{centre}{round_} {left},{centre}Z"
 
 
-def polyline(points: Iterable[tuple[float, float] | None]) -> str:
-    """A line through the points; it breaks where one is missing, and one that is alone is a dot."""
-    pieces: list[str] = []
-    drawn = 0
-    for point in points:
-        if point is None:
-            drawn = 0
-            continue
-        pieces.append(f"{'L' if drawn else 'M'}{number(point[0])},{number(point[1])}")
-        if not drawn:
-            pieces.append("h0")
-        drawn += 1
-    return "".join(pieces)
+def polyline(points: Iterable[tuple[float, float]]) -> str:
+    """A line through the points; one that is alone is a dot."""
+    first, *others = (f"{number(x)},{number(y)}" for x, y in points)
+    return f"M{first}h0{''.join(f'L{point}' for point in others)}"
 
 
 LINE = FONT * 1.25  # From one line of text to the next

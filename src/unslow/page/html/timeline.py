@@ -1,6 +1,6 @@
 """The picture of a run over time: phases, reasons for low clocks, then one row for each quantity, all on one axis."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import isfinite
@@ -258,8 +258,15 @@ def _shape(values: Sequence[float | None], row: Row, area: Box, places: Sequence
 
 def _names(drawing: Drawing, row: Row, area: Box, up: Linear) -> float:
     """What differs and the limit: beside the row, or above it on a phone. Gives the room that its title has."""
-    limit = [(up.at(row.limit), f"limit {row.unit.full(row.limit)}", "quiet")] if row.limit is not None else []
-    said = [*_said(row, up), *limit]
+    said: list[tuple[float, str, str]] = []  # height, words and class: of many lines, which is which
+    if not row.are_few:  # of few the legend tells
+        odd = [row.lines[place] for place in sorted(row.odd)[:SEVERAL]]
+        said += [(up.at(line.last), short_device(line.device), "odd-words") for line in odd]
+        if others := [line.last for place, line in enumerate(row.lines) if place not in row.odd]:
+            alike = f"{len(others)} others" if row.odd else f"all {len(others)} alike"
+            said.append((up.at(others[0]), alike, "quiet"))
+    if row.limit is not None:
+        said.append((up.at(row.limit), f"limit {row.unit.full(row.limit)}", "quiet"))
     if drawing.format.is_narrow:
         # From the right end on, as many as there is room for beside the title
         right = drawing.format.width
@@ -276,17 +283,6 @@ def _names(drawing: Drawing, row: Row, area: Box, up: Linear) -> float:
         if spot := room.first_free(Box(area.right + 6, row, drawing.format.width, row + LINE) for row in rows):
             drawing.words(spot.left, spot.bottom - 3, shown, class_=class_)
     return area.left - 44
-
-
-def _said(row: Row, up: Linear) -> Iterator[tuple[float, str, str]]:
-    """Height, words and class: of many lines, which is which; of few the legend tells."""
-    if row.are_few:
-        return
-    for place in sorted(row.odd)[:SEVERAL]:
-        yield up.at(row.lines[place].last), short_device(row.lines[place].device), "odd-words"
-    others = [line.last for place, line in enumerate(row.lines) if place not in row.odd]
-    if others:
-        yield up.at(others[0]), f"{len(others)} others" if row.odd else f"all {len(others)} alike", "quiet"
 
 
 _LEFT = {"wide": 156.0, "middle": 132.0, "narrow": 56.0}

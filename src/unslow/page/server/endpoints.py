@@ -45,23 +45,20 @@ class Parameter(NamedTuple):
             return list(values)
         if self.kind == "names":
             return [name.strip() for value in values for name in value.split(",") if name.strip()][:MOST_VALUES]
+        text = values[0]
         if self.kind == "number":
-            return self._number(values[0])
+            try:
+                number = float(text)
+            except ValueError:
+                raise UserError(f"{self.name} {text[:60]!r} is no number", "write it like 0.5") from None
+            if not abs(number) < 1e15:  # noqa: PLR2004 (also refuses nan)
+                raise UserError(f"{self.name} {text[:60]!r} makes no sense", "write it like 0.5")
+            return number
         if self.kind == "switch":
-            text = values[0]
             if text.lower() not in _SWITCHES:
                 raise UserError(f"{self.name} {text[:60]!r} is neither true nor false", "write true or false")
             return _SWITCHES[text.lower()]
-        return values[0]
-
-    def _number(self, text: str) -> float:
-        try:
-            number = float(text)
-        except ValueError:
-            raise UserError(f"{self.name} {text[:60]!r} is no number", "write it like 0.5") from None
-        if not abs(number) < 1e15:  # noqa: PLR2004 (also refuses nan)
-            raise UserError(f"{self.name} {text[:60]!r} makes no sense", "write it like 0.5")
-        return number
+        return text
 
 
 def parameters_of(

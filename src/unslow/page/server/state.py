@@ -83,17 +83,14 @@ class Ahead:
 
 def neighbours(place: Place) -> Iterator[dict[str, str]]:
     """All that moving one slider leads to, the nearest first."""
-    ways = [list(_along(slider, place.settings)) for slider in place.sliders]
+    ways = []
+    for slider in place.sliders:
+        values = [choice.value for choice in slider.choices]
+        stands = place.settings.get(slider.knob, slider.value)
+        here = values.index(stands) if stands in values else 0
+        others = sorted(range(len(values)), key=lambda n: abs(n - here))[1:]  # to both sides of where it stands
+        ways.append([{**place.settings, slider.knob: values[n]} for n in others])
     yield from (found for step in zip_longest(*ways) for found in step if found)
-
-
-def _along(slider: Slider, settings: Mapping[str, str]) -> Iterator[dict[str, str]]:
-    """The other choices of one slider, from where it stands to both sides."""
-    values = [choice.value for choice in slider.choices]
-    stands = settings.get(slider.knob, slider.value)
-    here = values.index(stands) if stands in values else 0
-    for n in sorted(range(len(values)), key=lambda n: abs(n - here))[1:]:
-        yield {**settings, slider.knob: values[n]}
 
 
 class ServeOptions(NamedTuple):

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Unknown
 from unslow.look.system import System
-from unslow.page.what_if.gguf import GgufAnswers, Subject
+from unslow.page.what_if.gguf import GgufAnswers
 from unslow.page.what_if.memory_view import (
     AskedSettings,
     KnobName,
@@ -22,7 +22,7 @@ from unslow.page.what_if.running import cache_types, expected_of, now_of, seen_s
 from unslow.think.case.runtime import runs_ggml
 from unslow.think.memo import one_judgement
 from unslow.think.physics.placement import element_bytes
-from unslow.think.view import Choice, MemoryView, Slider, WhatIf
+from unslow.think.view import Choice, MemoryView, WhatIf
 
 
 @one_judgement()
@@ -46,34 +46,31 @@ def gguf_memory(answers: GgufAnswers, now: WhatIf, source: str, kinds: Sequence[
     """With sliders from `now` on; `kinds` are the types that the cache may have."""
 
     def answer(settings: Mapping[str, str]) -> WhatIf:
-        stands = answers.subject.now
         asked = AskedSettings(
-            context=int(settings.get("context", stands.context)),
-            gpu_layers=int(settings.get("gpu_layers", stands.gpu_layers)),
-            kv_type=settings.get("kv_type", stands.kv_type),
-            quant=settings.get("quant", stands.quant),
-            slots=int(settings.get("slots", stands.slots)),
+            context=int(settings.get("context", stand.context)),
+            gpu_layers=int(settings.get("gpu_layers", stand.gpu_layers)),
+            kv_type=settings.get("kv_type", stand.kv_type),
+            quant=settings.get("quant", stand.quant),
+            slots=int(settings.get("slots", stand.slots)),
         )
         return answers.answer(asked)
 
-    return Memory(MemoryView(now=now, sliders=_sliders(answers.subject, kinds), source=source), answer)
-
-
-def _sliders(subject: Subject, kinds: Sequence[str]) -> tuple[Slider, ...]:
-    now, plan = subject.now, subject.found.blueprint
-    sizes = {kind: element_bytes(kind) for kind in {*kinds, now.kv_type.partition("/")[0]}}
+    subject = answers.subject
+    stand, plan = subject.now, subject.found.blueprint
+    sizes = {kind: element_bytes(kind) for kind in {*kinds, stand.kv_type.partition("/")[0]}}
     weights = plan.weights_bytes
     parameters = subject.found.parameters or sum(math.prod(tensor.shape) for tensor in plan.tensors)
     choices: dict[KnobName, tuple[Choice, ...]] = {
-        "context": context_choices(now.context, plan.count("context_length", now.context) or now.context),
+        "context": context_choices(stand.context, plan.count("context_length", stand.context) or stand.context),
         "gpu_layers": layer_choices(subject.everything),
-        "kv_type": cache_choices(now.kv_type, kinds, sizes),
-        "quant": quant_choices(now.quant, 8 * weights / max(1, parameters)),
-        "slots": slot_choices(now.slots, shared=subject.is_shared),
+        "kv_type": cache_choices(stand.kv_type, kinds, sizes),
+        "quant": quant_choices(stand.quant, 8 * weights / max(1, parameters)),
+        "slots": slot_choices(stand.slots, shared=subject.is_shared),
     }
-    one_context = "Context" if subject.is_shared or now.slots == 1 else ""
-    return tuple(
-        slider(knob, str(getattr(now, knob)), places, one_context if knob == "context" else "")
+    one_context = "Context" if subject.is_shared or stand.slots == 1 else ""
+    sliders = tuple(
+        slider(knob, str(getattr(stand, knob)), places, one_context if knob == "context" else "")
         for knob, places in choices.items()
         if knob in subject.knobs
     )
+    return Memory(MemoryView(now=now, sliders=sliders, source=source), answer)
