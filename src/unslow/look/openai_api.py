@@ -105,11 +105,6 @@ class ListedModel(NamedTuple):
     owner: str
 
 
-def read_model_list(server: Server) -> list[ListedModel] | None:
-    """The models of a server; None where what answers is no such list."""
-    return parse_model_list(server.json("/v1/models"), f"{server.url}/v1/models")
-
-
 def parse_model_list(data: Any, source: str) -> list[ListedModel] | None:
     """The models of an answer; those without a name are left out."""
     models = value_at(data, "data")

@@ -15,7 +15,7 @@ from unslow.facts.values import Fact, not_supported, reported
 from unslow.look.command_line import COMMAND
 from unslow.look.kernel.processors import read_own_pid
 from unslow.look.models.safetensors import model_facts, read_checkpoint
-from unslow.look.openai_api import Server, read_model_list
+from unslow.look.openai_api import Server, parse_model_list
 from unslow.look.processes import Process, words_of
 from unslow.look.runtimes.transformers.commands import commands_for
 from unslow.look.runtimes.transformers.in_process import NAME, describe, subject_of
@@ -118,7 +118,7 @@ def read_url(system: System, url: str, api_key: str) -> tuple[Subject, ...] | No
         return None
     name: Fact[str] = _UNTOLD
     with suppress(LookError):  # without a cache of the hub it can't list any
-        models = read_model_list(server) or []
+        models = parse_model_list(server.json("/v1/models"), f"{server.url}/v1/models") or []
         if len(models) == 1:
             name = reported(models[0].name, f"{server.url}/v1/models")
     return (Subject(runtime=_runtime(url), model=Model(name=name)),)
