@@ -241,9 +241,6 @@ class _Where(NamedTuple):
     text: str = "1"
     values: tuple[object, ...] = ()
 
-    def and_(self, text: str, *values: object) -> "_Where":
-        return _Where(f"{self.text} AND {text}", (*self.values, *values))
-
 
 @dataclass(frozen=True)
 class History:
@@ -323,7 +320,7 @@ class History:
 
     def same_setup(self, bench: Bench, limit: int = 20) -> list[Bench]:
         """Others of the same machine, runtime, model and settings, in whatever version, newest first."""
-        where = _Where().and_("setup = ?", setup_key(bench)).and_("id != ?", bench.id)
+        where = _Where("setup = ? AND id != ?", (setup_key(bench), bench.id))
         return [self._read(entry.id) for entry in self._entries(where, limit)]
 
     def forget(self, word: str) -> list[Entry]:
@@ -394,9 +391,9 @@ def _alike(like: Bench | None) -> _Where:
     """Others of its machine, runtime, model and protocol that measured anything."""
     if like is None:
         return _Where()
-    same = _Where("machine = ? AND runtime = ? AND model = ?", (machine_key(like), like.runtime, like.model))
-    whole = same.and_("protocol = ?", like.protocol).and_(_MEASURED).and_("owner = ''")  # none that broke off
-    return whole.and_("id != ?", like.id)
+    same = "machine = ? AND runtime = ? AND model = ? AND protocol = ? AND id != ?"
+    values = (machine_key(like), like.runtime, like.model, like.protocol, like.id)
+    return _Where(f"{same} AND {_MEASURED} AND owner = ''", values)  # none that broke off
 
 
 def default_history() -> History:

@@ -21,7 +21,12 @@ Group = frozenset[int]
 
 def read(system: System) -> Machine:
     """The processor; `lscpu` fills in what the kernel's files leave open."""
-    cpu = overlaid(read_cpuinfo(system), read_layout(system))
+    try:
+        told = parse_cpuinfo(read_text(system, CPUINFO, CPUINFO_LIMIT_BYTES))
+    except LookError as error:
+        why = unknown(error)
+        told = Cpu(model=why, logical_cpus=why, instruction_sets=why)
+    cpu = overlaid(told, read_layout(system))
     if Unknown in map(type, (cpu.model, cpu.physical_cores, cpu.instruction_sets)):
         try:
             done = system.run(["lscpu"])
@@ -30,15 +35,6 @@ def read(system: System) -> Machine:
             told = Cpu(model=unknown(error))
         cpu = overlaid(told, cpu)
     return Machine(cpu=cpu)
-
-
-def read_cpuinfo(system: System) -> Cpu:
-    """What the processor is called and can do."""
-    try:
-        return parse_cpuinfo(read_text(system, CPUINFO, CPUINFO_LIMIT_BYTES))
-    except LookError as error:
-        why = unknown(error)
-        return Cpu(model=why, logical_cpus=why, instruction_sets=why)
 
 
 def parse_cpuinfo(text: str) -> Cpu:

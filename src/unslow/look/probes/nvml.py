@@ -39,19 +39,18 @@ _NO_SUCH_QUESTION = ("NVMLError_NotSupported", "NVMLError_FunctionNotFound", "At
 
 def parse_nvml(raw: Any) -> tuple[Gpu, ...]:
     """The GPUs of `query_nvml`; what is missing or strange there is Unknown here."""
-    gpus = raw.get("gpus") if isinstance(raw, dict) else None
-    listed = enumerate(gpus if isinstance(gpus, list) else ())
-    return tuple(_gpu(index, gpu, raw) for index, gpu in listed if isinstance(gpu, dict))
-
-
-def _gpu(index: int, answers: dict[str, Any], raw: dict[str, Any]) -> Gpu:
-    driver = _fact(raw.get("driver"), str)
-    vendor = reported("NVIDIA", SOURCE)
-    if "error" in answers:
-        return gpu_without_facts(index, _unknown(answers["error"]), vendor=vendor, driver=driver)
-    facts = {name: _fact(answers.get(question), convert) for name, (question, convert) in _FACTS.items()}
-    others = {"driver": driver, "nvlinks_active": _nvlinks(answers), "processes": _processes(answers, raw)}
-    return gpu_of(index, "NVIDIA", SOURCE, {**facts, **others})
+    if not isinstance(raw, dict) or not isinstance(raw.get("gpus"), list):
+        return ()
+    driver, gpus = _fact(raw.get("driver"), str), []
+    for index, answers in enumerate(raw["gpus"]):
+        if isinstance(answers, dict) and "error" in answers:
+            vendor = reported("NVIDIA", SOURCE)
+            gpus.append(gpu_without_facts(index, _unknown(answers["error"]), vendor=vendor, driver=driver))
+        elif isinstance(answers, dict):
+            facts = {name: _fact(answers.get(question), convert) for name, (question, convert) in _FACTS.items()}
+            others = {"driver": driver, "nvlinks_active": _nvlinks(answers), "processes": _processes(answers, raw)}
+            gpus.append(gpu_of(index, "NVIDIA", SOURCE, {**facts, **others}))
+    return tuple(gpus)
 
 
 def _fact(answer: Any, convert: Callable[[Any], Any]) -> Fact[Any]:

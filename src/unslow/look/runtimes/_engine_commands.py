@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from unslow.facts.commands import Place, labelled_line
 from unslow.facts.knob import Knob, Setting
 from unslow.facts.runtime import Runtime
-from unslow.look.command_line import without_words
 from unslow.look.command_writer import NO_NUMBER, PLACE, Advice, Answer, AtHand, Program, Turn, Wanted, Words
 from unslow.look.runtimes._engine_flags import Flags, config_path
 
@@ -39,11 +38,6 @@ def program_of(
 
     has_model = has_model or (lambda command: "model" in flags.settings(command, {}))
     return Program(name, turns, flags.spelled, flags.without_secrets, bare, no_model, has_model, removal, variables)
-
-
-def without_flags(flags: Flags, command: Sequence[str], names: Sequence[str]) -> list[str]:
-    """The command line with these settings taken out."""
-    return without_words(command, ((flag.start, flag.end) for flag in flags.spelled(command) if flag.name in names))
 
 
 def number(name: str, flag: str) -> Turn:

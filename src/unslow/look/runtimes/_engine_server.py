@@ -56,24 +56,20 @@ def read_own_log(process: Process, dialect: LineDialect, how_to_get: str) -> tup
     for path in process.outputs():
         for root in process.roots():
             try:
-                return reported(path, f"/proc/{process.pid}/fd"), _read(process, root + path, path, dialect)
+                parts = [process.system.read_head(root + path, HEAD_BYTES)]
+                if len(parts[0]) == HEAD_BYTES:  # what lies between start and end is work that repeats
+                    parts.append(process.system.read_tail(root + path, TAIL_BYTES))
             except LookError as error:
                 why = unknown(error, how_to_get)
+                continue
+            name = path.rpartition("/")[2]
+            stream = LogStream({"log": dialect}, name)
+            for part, source in zip(parts, (name, f"the end of {name}"), strict=False):
+                stream.source, stream.newlines = source, 0
+                for block in whole_line_blocks([part]):
+                    stream.feed(block)
+            return reported(path, f"/proc/{process.pid}/fd"), stream.readers["log"].seen(name).subject
     return why, Subject()
-
-
-def _read(process: Process, path: str, shown: str, dialect: LineDialect) -> Subject:
-    """The start of the log and its end: what lies between is work that repeats."""
-    name = shown.rpartition("/")[2]
-    head = process.system.read_head(path, HEAD_BYTES)
-    stream = LogStream({"log": dialect}, name)
-    for block in whole_line_blocks([head]):
-        stream.feed(block)
-    if len(head) == HEAD_BYTES:
-        stream.source, stream.newlines = f"the end of {name}", 0
-        for block in whole_line_blocks([process.system.read_tail(path, TAIL_BYTES)]):
-            stream.feed(block)
-    return stream.readers["log"].seen(name).subject
 
 
 _UNKNOWN_ADDRESS = (400, 404, 405, 501)

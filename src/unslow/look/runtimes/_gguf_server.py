@@ -30,7 +30,6 @@ from unslow.look import server_answers
 from unslow.look.command_line import Setting, is_absolute_path
 from unslow.look.contradictions import contradictions
 from unslow.look.gguf_server_flags import parse_settings, without_secrets
-from unslow.look.logs.llama_cpp import LlamaLog
 from unslow.look.logs.llama_cpp.start_lines import parse_file_type
 from unslow.look.models.gguf import model_facts, read_gguf
 from unslow.look.openai_api import LOCKED, OK, Server
@@ -362,7 +361,11 @@ def read_server(system: System, target: Process | str, api_key: str = "") -> Sub
     written = settings["model"].value if "model" in settings else log.model.path.value_or("")
     path = absolute_path(written, folder) if written else not_found("the command line names no model file")
     runtime, model = overlaid(subject.runtime, shown), overlaid(subject.model, Model(path=path))
-    whole = msgspec.structs.replace(subject, runtime=runtime, model=model, run=_run_of(log))
+    done: Fact[Any] = log.run.completions
+    if isinstance(done, Known):  # requests of others, so that their speeds are no measurement
+        done = reported(tuple(each.prompt_tokens for each in done.value[-MOST_PROMPTS:]), done.source)
+    run = Run(load_s=log.run.load_s, logged_prompts=done)
+    whole = msgspec.structs.replace(subject, runtime=runtime, model=model, run=run)
     return with_file(system, whole, target.roots())
 
 
@@ -382,15 +385,6 @@ def _own(http: Subject, settings: dict[str, Setting]) -> Subject:
         return http
     why = not_found(f"another server, with {answers.value}, answers at {http.runtime.url.value_or('this port')}")
     return Subject(runtime=Runtime(url=why, state=why))
-
-
-def _run_of(log: LlamaLog) -> Run:
-    """What the log tells of requests: of others, so that their speeds are no measurement."""
-    done = log.run.completions
-    if not isinstance(done, Known):
-        return Run(load_s=log.run.load_s, logged_prompts=done)
-    prompts = tuple(completion.prompt_tokens for completion in done.value[-MOST_PROMPTS:])
-    return Run(load_s=log.run.load_s, logged_prompts=reported(prompts, done.source))
 
 
 def with_file(system: System, subject: Subject, roots: Sequence[str]) -> Subject:

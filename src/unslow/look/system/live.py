@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from math import inf
 from pathlib import Path
@@ -40,46 +41,32 @@ class LiveSystem:
         self._named_hosts = frozenset(named_hosts)
 
     def read_bytes(self, path: str, limit: int = FILE_LIMIT_BYTES) -> bytes:
-        try:
-            with open(path, "rb") as file:
-                data = file.read(limit + 1)
-        except OSError as error:
-            raise _look_error(path, error) from error
+        with _system_errors(path), open(path, "rb") as file:
+            data = file.read(limit + 1)
         if len(data) > limit:
             raise LookError(f"{path}: more than {limit} bytes")
         return data
 
     def read_head(self, path: str, limit: int) -> bytes:
-        try:
-            descriptor = os.open(path, READ_FLAGS)
-            with open(descriptor, "rb") as file:
-                if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                    raise LookError(f"{path}: not a regular file", Absence.NOT_SUPPORTED)
-                return file.read(limit)
-        except OSError as error:
-            raise _look_error(path, error) from error
+        with _system_errors(path), open(os.open(path, READ_FLAGS), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise LookError(f"{path}: not a regular file", Absence.NOT_SUPPORTED)
+            return file.read(limit)
 
     def read_tail(self, path: str, limit: int) -> bytes:
-        try:
-            with open(path, "rb") as file:
-                file.seek(max(0, file.seek(0, os.SEEK_END) - limit))
-                return file.read(limit)
-        except OSError as error:
-            raise _look_error(path, error) from error
+        with _system_errors(path), open(path, "rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - limit))
+            return file.read(limit)
 
     def list_dir(self, path: str) -> list[str]:
-        try:
+        with _system_errors(path):
             return sorted(os.listdir(path))
-        except OSError as error:
-            raise _look_error(path, error) from error
 
     def read_link(self, path: str) -> str:
-        try:
+        with _system_errors(path):
             target = str(Path(path).readlink()) if Path(path).is_symlink() else ""
             is_open_file = ":[" in target and not target.startswith("/")  # "socket:[39229]": no path to follow
             return target if is_open_file else os.path.realpath(path, strict=True)
-        except OSError as error:
-            raise _look_error(path, error) from error
 
     def run(self, command: Sequence[str], timeout_s: float = COMMAND_TIMEOUT_S) -> Finished:
         environment = {**os.environ, "LC_ALL": "C"}
@@ -157,10 +144,8 @@ class FollowedFile:
 
     def __init__(self, path: str, limit: int) -> None:
         self._path, self._limit = path, limit
-        try:
+        with _system_errors(path):
             self._descriptor = os.open(path, READ_FLAGS)
-        except OSError as error:
-            raise _look_error(path, error) from error
 
     def __call__(self) -> bytes:
         try:
@@ -176,6 +161,15 @@ class FollowedFile:
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)
+
+
+@contextmanager
+def _system_errors(what: str) -> Iterator[None]:
+    """Whatever the system refuses meanwhile is a LookError."""
+    try:
+        yield
+    except OSError as error:
+        raise _look_error(what, error) from error
 
 
 def _look_error(what: str, error: OSError) -> LookError:

@@ -11,7 +11,7 @@ from functools import partial
 from unslow.facts.commands import by_hand
 from unslow.facts.knob import Knob, Setting
 from unslow.facts.values import Known
-from unslow.look.command_line import is_absolute_path
+from unslow.look.command_line import is_absolute_path, without_words
 from unslow.look.command_writer import DRAFT_PLACE, NO_DRAFT, PLACE, Advice, Answer, Turn, Wanted, Words, restart
 from unslow.look.runtimes._engine_commands import (
     MORE_MEMORY,
@@ -23,7 +23,6 @@ from unslow.look.runtimes._engine_commands import (
     share,
     unthinking,
     visible_device,
-    without_flags,
 )
 from unslow.look.runtimes.vllm.flags import CACHE_TYPES_SINCE, FLAGS, full_version, lacking, model_of, thread_variables
 
@@ -63,7 +62,8 @@ def _model(value: Setting, wanted: Wanted) -> Answer:
 def _with_model(model: str, command: list[str]) -> list[str]:
     settings = FLAGS.settings(command, {})
     if "model" in settings:
-        return [*without_flags(FLAGS, command, ["model"]), "--model", model]
+        given = ((flag.start, flag.end) for flag in FLAGS.spelled(command) if flag.name == "model")
+        return [*without_words(command, given), "--model", model]
     now = model_of(command, settings)
     start = command.index("serve") + 1 if "serve" in command else len(command)
     if now and now in command[start:]:
