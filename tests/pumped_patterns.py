@@ -116,7 +116,7 @@ def _repeats(tree: Any, before: str) -> Iterator[tuple[str, Any]]:
         before = (before + _sample([(code, argument)], "a"))[-200:]
 
 
-def _inside(code: Any, argument: Any) -> list[Any]:
+def _inside(code: Any, argument: Any) -> list[Any]:  # noqa: PLR0911 (one for each kind of part)
     match code:
         case codes.MAX_REPEAT | codes.MIN_REPEAT | codes.POSSESSIVE_REPEAT:
             return [argument[2]]
