@@ -5,6 +5,7 @@ For every file that leaves the machine.
 
 import re
 from collections.abc import Callable
+from functools import cache
 from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Any, NamedTuple, TypeVar
 
@@ -91,102 +92,104 @@ _TOKENS = (  # of those whose marks are words too, only what is as long as their
 class Rule(NamedTuple):
     """A pattern, and what stands there afterwards; `keep` is the part before the secret."""
 
-    pattern: re.Pattern[str]
-    instead: str
+    pattern: str
+    instead: str = _MASKED
 
 
-def _rule(pattern: str, instead: str = _MASKED) -> Rule:
-    return Rule(re.compile(pattern), instead)
+@cache
+def compiled(rules: tuple[Rule, ...]) -> tuple[tuple[re.Pattern[str], str], ...]:
+    """The rules, ready: most commands import this module and mask nothing, and these patterns take long to compile."""
+    return tuple((re.compile(pattern), instead) for pattern, instead in rules)
 
 
 _PEOPLE = (
     # a user's name may hold blanks, which only the next slash or the quotes around the path tell from its end
-    _rule(r"(?i)(?P<keep>[\"'](?:/[\w.-]{1,64}){0,4}/(?:home|users)/)[^/\n\"':]{1,64}(?=[/\"'])", r"\g<keep>user"),
-    _rule(rf"(?i)(?P<keep>/(?:home|users)/)(?:{_NAME}(?: (?!-){_NAME}){{1,2}}(?=/)|[^/\s\"':]+)", r"\g<keep>user"),
+    Rule(r"(?i)(?P<keep>[\"'](?:/[\w.-]{1,64}){0,4}/(?:home|users)/)[^/\n\"':]{1,64}(?=[/\"'])", r"\g<keep>user"),
+    Rule(rf"(?i)(?P<keep>/(?:home|users)/)(?:{_NAME}(?: (?!-){_NAME}){{1,2}}(?=/)|[^/\s\"':]+)", r"\g<keep>user"),
     # where removable disks are mounted: /media/NAME/DISK; some call the disk itself there
-    _rule(
+    Rule(
         rf"(?P<keep>/(?:run/)?media/)"
         rf"(?!(?:cdrom|floppy|usb|disk|data|storage|models?|nas|hdd|ssd|nvme)[\w-]{{0,8}}(?![^/\s\"':]))"
         rf"(?:{_NAME}(?: (?!-){_NAME}){{1,2}}(?=/[^\s/])|{_NAME})",
         r"\g<keep>user",
     ),
-    _rule(r"(?<![\w/~.-])~[A-Za-z_][\w.-]{0,31}(?=/)", "~user"),
-    _rule(
+    Rule(r"(?<![\w/~.-])~[A-Za-z_][\w.-]{0,31}(?=/)", "~user"),
+    Rule(
         rf"(?i)(?P<keep>[a-z]:[\\/]{{1,4}}users[\\/]{{1,4}})(?:{_NAME}(?: {_NAME}){{1,2}}(?=[\\/])|{_NAME})",
         r"\g<keep>user",
     ),
-    _rule(r"(?<![\w.@-])[A-Za-z_][\w.-]{0,31}@[\w-]{1,63}(?=:[~/])", "user@host"),  # a shell's prompt
-    _rule(
+    Rule(r"(?<![\w.@-])[A-Za-z_][\w.-]{0,31}@[\w-]{1,63}(?=:[~/])", "user@host"),  # a shell's prompt
+    Rule(
         r"(?<![A-Za-z0-9._%+-])(?<!://)[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9-]{1,63}\.[A-Za-z0-9.-]{1,255}", "masked@mail"
     ),
 )
 
 _DEVICES = (
-    _rule(r"\bGPU-[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b", "GPU-masked"),
-    _rule(r"\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b", "masked-uuid"),
-    _rule(rf"(?i)(?P<keep>\b(?:board id|pdi|udid){_IS}){_WORD}"),
-    _rule(rf"(?i)(?P<keep>serial(?:[ _]?number)?(?: \(system\))?{_IS})(?=[^\s\"',]{{0,60}}\d){_WORD}"),
-    _rule(r"(?i)(?P<keep>\bunique[ _]?id[\"']?[ \t]{0,40}[:=]?[ \t]{0,4}[\"']?)(?:0x)?[0-9a-f]{6,}\b"),
-    _rule(r"(?i)(?<![0-9a-f:])(?:[0-9a-f]{2}:){5}[0-9a-f]{2}(?![0-9a-f:])", "masked-mac"),
+    Rule(r"\bGPU-[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b", "GPU-masked"),
+    Rule(r"\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b", "masked-uuid"),
+    Rule(rf"(?i)(?P<keep>\b(?:board id|pdi|udid){_IS}){_WORD}"),
+    Rule(rf"(?i)(?P<keep>serial(?:[ _]?number)?(?: \(system\))?{_IS})(?=[^\s\"',]{{0,60}}\d){_WORD}"),
+    Rule(r"(?i)(?P<keep>\bunique[ _]?id[\"']?[ \t]{0,40}[:=]?[ \t]{0,4}[\"']?)(?:0x)?[0-9a-f]{6,}\b"),
+    Rule(r"(?i)(?<![0-9a-f:])(?:[0-9a-f]{2}:){5}[0-9a-f]{2}(?![0-9a-f:])", "masked-mac"),
 )
 
 _KEYS = (
     # what stands before the @ of a URL, its scheme left out or not, and what is left of it where the rest was cut off
-    _rule(r"(?P<keep>://)[^/\s\"'<>]{1,512}@", r"\g<keep>masked@"),
-    _rule(r"(?P<keep>://)[^/\s:@\"'<>\[\]]{1,256}:(?![\d$\[{<%]|\w{0,5}PORT)[^/\s\"'<>,]{1,256}"),
-    _rule(
+    Rule(r"(?P<keep>://)[^/\s\"'<>]{1,512}@", r"\g<keep>masked@"),
+    Rule(r"(?P<keep>://)[^/\s:@\"'<>\[\]]{1,256}:(?![\d$\[{<%]|\w{0,5}PORT)[^/\s\"'<>,]{1,256}"),
+    Rule(
         r"(?<![\w.@/:-])[\w.%+-]{1,64}:[^\s@/:\"']{1,128}@(?=[\w-]{1,63}(?:\.[\w.-]{1,255})?:\d{2,5}\b|\d{1,3}\.)",
         "masked@",
     ),
-    _rule(rf"\b(?:{_ISSUERS})[_-][A-Za-z0-9_-]{{8,}}", "masked-token"),
+    Rule(rf"\b(?:{_ISSUERS})[_-][A-Za-z0-9_-]{{8,}}", "masked-token"),
     # `hf_transfer` and `hf_hub_download` are names of programs: a token is long, or mixes its letters with digits
-    _rule(r"\bhf_(?:[A-Za-z0-9]{16,}|(?=[a-z]{0,40}[0-9A-Z])[A-Za-z0-9]{8,})\b", "masked-token"),
-    _rule(rf"\b(?:{_TOKENS})", "masked-token"),
-    _rule(r"(?P<keep>hooks\.slack\.com/services/|discord(?:app)?\.com/api/webhooks/)[\w/-]{8,}"),
+    Rule(r"\bhf_(?:[A-Za-z0-9]{16,}|(?=[a-z]{0,40}[0-9A-Z])[A-Za-z0-9]{8,})\b", "masked-token"),
+    Rule(rf"\b(?:{_TOKENS})", "masked-token"),
+    Rule(r"(?P<keep>hooks\.slack\.com/services/|discord(?:app)?\.com/api/webhooks/)[\w/-]{8,}"),
     # up to its end, or to where it was cut off
-    _rule(
+    Rule(
         r"(?P<keep>-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----)(?!masked)"
         r"(?:[A-Za-z0-9+/=\s\\:,]|-(?!----)){0,20000}+(?:-----END [A-Z0-9 ]{0,40}-----)?"
     ),
-    _rule(r"(?i)\b(?P<keep>bearer\s{1,4})[A-Za-z0-9._~+/=-]+"),
+    Rule(r"(?i)\b(?P<keep>bearer\s{1,4})[A-Za-z0-9._~+/=-]+"),
     # a scheme and what proves it, or either alone
-    _rule(
+    Rule(
         rf"(?i)(?P<keep>\b(?:proxy-)?authorization{_IS})"
         rf"(?:(?<=[\"'])[^\"'\n]{{1,4096}}|{_VALUE}(?: {{1,4}}(?!-){_VALUE})?)"
     ),
-    _rule(r"(?i)(?P<keep>\b(?:set-)?cookie:[ \t]{1,4})[^\"'\n]{1,4096}"),
+    Rule(r"(?i)(?P<keep>\b(?:set-)?cookie:[ \t]{1,4})[^\"'\n]{1,4096}"),
     # `docker run --user 1000:1000` opens nothing
-    _rule(
+    Rule(
         r"(?P<keep>(?<![\w-])(?:-u[ =]?|--(?:proxy-)?user[ =])[\"']?)(?!\d+:\d+\b)[^\s:\"'@/]{1,128}:[^\s\"']{1,4096}"
     ),
-    _rule(
+    Rule(
         r"(?i)(?P<keep>[?&](?:key|token|sig|signature|auth|secret|code)=|\bx-(?:amz|goog)-(?:signature|credential|security-token)=)[^\s\"'&#]+"
     ),
-    _rule(
+    Rule(
         rf"(?P<keep>(?<![A-Za-z0-9_]){_KEY_VARIABLE}(?:=|[\"']?[ \t]{{0,4}}=[ \t]{{0,4}}|:[ \t]{{0,4}})[\"']?){_VALUE}"
     ),
-    _rule(
+    Rule(
         rf"(?i)(?P<keep>\b(?:setx?|setenv|export)\s{{1,4}}[\"']?(?-i:{_KEY_VARIABLE})[\"']?\s{{1,4}}[\"']?)(?!=){_VALUE}"
     ),
-    _rule(rf"(?P<keep>(?<![A-Za-z0-9_]){_KEY_VARIABLE} [\"']?){_KEY_LIKE}"),
+    Rule(rf"(?P<keep>(?<![A-Za-z0-9_]){_KEY_VARIABLE} [\"']?){_KEY_LIKE}"),
     # flags that carry a secret, as a shell, a JSON list or Python prints them; vLLM takes several keys, up to the next
-    _rule(
+    Rule(
         rf"(?i)(?P<keep>(?<![\w-])--api[-_]key[ \t=]{{1,3}}){_ONE_OF_KEYS}"
         rf"(?:[ \t]{{1,4}}{_ONE_OF_KEYS}){{1,16}}(?=[ \t]{{1,4}}-)"
     ),
-    _rule(rf"(?i)(?P<keep>(?<![\w-]){_KEY_FLAG}[\"']?[ \t=,]{{1,3}}[\"']?)(?!-){_VALUE}"),
-    _rule(rf"(?i)(?P<keep>(?<![\w-])--api[-_]key[ =]masked[ \t]{{1,4}}){_KEY_LIKE}(?:[ \t]{{1,4}}{_KEY_LIKE}){{0,16}}"),
-    _rule(rf"(?i)(?P<keep>(?:{_KEY_NAME})\\{{0,3}}[\"']?[ \t]{{0,4}}[=:][ \t]{{0,4}}\[)[^\]\n]{{1,4096}}"),
-    _rule(rf"(?i)(?P<keep>(?:{_KEY_NAME}){_IS})(?!true\b|false\b|null\b|none\b){_VALUE}"),
+    Rule(rf"(?i)(?P<keep>(?<![\w-]){_KEY_FLAG}[\"']?[ \t=,]{{1,3}}[\"']?)(?!-){_VALUE}"),
+    Rule(rf"(?i)(?P<keep>(?<![\w-])--api[-_]key[ =]masked[ \t]{{1,4}}){_KEY_LIKE}(?:[ \t]{{1,4}}{_KEY_LIKE}){{0,16}}"),
+    Rule(rf"(?i)(?P<keep>(?:{_KEY_NAME})\\{{0,3}}[\"']?[ \t]{{0,4}}[=:][ \t]{{0,4}}\[)[^\]\n]{{1,4096}}"),
+    Rule(rf"(?i)(?P<keep>(?:{_KEY_NAME}){_IS})(?!true\b|false\b|null\b|none\b){_VALUE}"),
     # as people say it: "my password for the box is ..."
-    _rule(rf"(?i)(?P<keep>\b{_SPOKEN}(?: (?:for|of|to|on)(?: [^\s:=]{{1,40}}){{1,4}}?)?{_IS_SAID}){_VALUE}"),
-    _rule(rf"(?i)(?P<keep>(?<![a-z_-])(?:{_SPOKEN}|secret|token|key){_IS_SAID}){_KEY_LIKE}"),
-    _rule(
+    Rule(rf"(?i)(?P<keep>\b{_SPOKEN}(?: (?:for|of|to|on)(?: [^\s:=]{{1,40}}){{1,4}}?)?{_IS_SAID}){_VALUE}"),
+    Rule(rf"(?i)(?P<keep>(?<![a-z_-])(?:{_SPOKEN}|secret|token|key){_IS_SAID}){_KEY_LIKE}"),
+    Rule(
         rf"(?i)(?P<keep>(?<![a-z_-])(?:{_SPOKEN}|secret|token|key) {{1,4}}[\"'`]?)"
         rf"{_LIKE_KEY}[\w+=~!$%^*]{{8,4096}}(?![\w.-])"
     ),
     # `"eos_token": 2` is no secret, nor is a word after "the first token:"
-    _rule(rf"(?i)(?P<keep>(?<![a-z_])token{_IS})(?=[^\s\"',;&]{{0,200}}\d)(?!\d+\b)[^\s\"',;&\]}}]{{8,}}"),
+    Rule(rf"(?i)(?P<keep>(?<![a-z_])token{_IS})(?=[^\s\"',;&]{{0,200}}\d)(?!\d+\b)[^\s\"',;&\]}}]{{8,}}"),
 )
 
 _STARTS = (
@@ -209,30 +212,30 @@ _NUMBERED = r"(?:prompt|input|output|generated|context)[-_]?(?:token[-_]?)?ids?"
 
 _PROMPTS = (
     # vLLM: everything up to the parameters, which may be lines
-    _rule(
+    Rule(
         r"(?P<keep>\b(?:Received request|Request|Generated response|Adding request) [^\s:]{1,120}(?: details)?: "
         r"(?:prompt|output|inputs?): )(?s:.)*?"
         r"(?=, (?:params|sampling_params|(?:prompt|output)_token_ids|prompt_embeds|lora_request|finish_reason)\b"
         rf"|{_LOG_LINE}|\Z)"
     ),
     # KoboldCpp prints the answer as it is
-    _rule(
+    Rule(
         r"(?P<keep>(?:^|\n)Output: )(?=[^\n])(?s:.)*?"
         rf"(?=\n(?:Input: |Processing |Generating |CtxLimit|\[|\d+\.\d+\.\d+\.\d+)|{_LOG_LINE}|\Z)"
     ),
-    _rule(rf"(?i)(?P<keep>(?<![\w-])(?:{_NUMBERED})\\{{0,3}}[\"']?[ \t]{{0,4}}[=:][ \t]{{0,4}}\[)[\d,\s.-]++"),
+    Rule(rf"(?i)(?P<keep>(?<![\w-])(?:{_NUMBERED})\\{{0,3}}[\"']?[ \t]{{0,4}}[=:][ \t]{{0,4}}\[)[\d,\s.-]++"),
     # JSON, Python's words and those of Go: a prompt is quoted, and how long it is, is not
-    _rule(
+    Rule(
         rf"(?i)(?P<keep>(?<![\w-])(?:{_ASKED})\\{{0,3}}[\"']?[ \t]{{0,4}}[=:]\s{{0,4}}\[\s{{0,20}})"
         rf"(?:{_QUOTED}[,\s]{{0,20}})++"
     ),
-    _rule(
+    Rule(
         rf"(?i)(?P<keep>(?<![\w-])(?:{_ASKED})\\{{0,3}}[\"']?[ \t]{{0,4}}[=:][ \t]{{0,4}})(?!(?:\"\"|''))"
         rf"(?!\\?[\"'`]masked){_QUOTED}",
         r'\g<keep>"masked"',
     ),
-    _rule(r"(?P<keep>(?<![\w-])prompt=)(?![\d\"'\[]|(?:true|false|null|none|masked)\b)\S{1,4096}"),
-    _rule(
+    Rule(r"(?P<keep>(?<![\w-])prompt=)(?![\d\"'\[]|(?:true|false|null|none|masked)\b)\S{1,4096}"),
+    Rule(
         rf"(?P<keep>(?<!\S)(?:--prompt|--system-prompt|-sys|-p)(?:[ \t]{{1,4}}|=))"
         rf"(?=[\"'][^\"'\s]{{0,200}}\s){_QUOTED}",
         r'\g<keep>"masked"',
@@ -262,7 +265,7 @@ _HOUSE_NETWORKS = [ip_network(net) for net in _HOUSE.split()]
 
 def masked_text(text: str, rules: tuple[Rule, ...] = RULES) -> str:
     """The text without prompts, names of users, keys, tokens, serial numbers, UUIDs and addresses of the internet."""
-    for pattern, instead in rules if text else ():
+    for pattern, instead in compiled(rules) if text else ():
         text = pattern.sub(instead, text)
     text = _ADDRESS_6.sub(lambda found: "masked-ip" if _is_public(found[0]) else found[0], text)
     return _FOLLOWING.sub(_further, _ADDRESS.sub(_address, text))
@@ -275,7 +278,7 @@ def masked_word(word: str) -> str:
 
 def keyless_text(text: str) -> str:
     """The text without keys, tokens and passwords; names and addresses stay."""
-    for pattern, instead in _KEYS if text else ():
+    for pattern, instead in compiled(_KEYS) if text else ():
         text = pattern.sub(instead, text)
     return text
 

@@ -66,7 +66,7 @@ def read_back(argv: tuple[str, ...], environment: dict[str, str]) -> tuple[Runti
     return requested_settings(settings, complete=True), settings
 
 
-def as_told(change: Change, runtime: Runtime, settings: dict) -> object:  # noqa: PLR0911 (one for each kind)
+def as_told(change: Change, runtime: Runtime, settings: dict) -> object:
     """What the server is told by a command line, in the terms of the change."""
     match change.knob:
         case Knob.MODEL_FILE:
