@@ -22,7 +22,7 @@ import sys
 from pathlib import Path
 sys.path[:0] = sys.argv[3:]
 from dying import apply_in, undo_in
-from test_real_deaths import planned
+from test_changes_real_deaths import planned
 while True:
     apply_in(Path(sys.argv[2]), planned(Path(sys.argv[1])))
     undo_in(Path(sys.argv[2]))

@@ -53,7 +53,7 @@ def test_a_panel_that_breaks_says_so_in_its_place(monkeypatch: pytest.MonkeyPatc
     assert subject.memory
     for name in ("roofline", "depth", "speeds"):
         assert build.BUG in subject.missing[name].why
-        assert "ZeroDivisionError at test_view_hostile_snapshots.py" in subject.missing[name].why
+        assert "ZeroDivisionError at test_build_hostile_snapshots.py" in subject.missing[name].why
 
 
 @pytest.mark.parametrize("name", MIXED)
