@@ -77,7 +77,7 @@ def test_a_recorded_log_tells_the_same_line_by_line_and_streamed(path: Path):
     [subject] = told.subjects
     assert subject.runtime == whole.runtime
     assert subject.model == whole.model
-    assert subject.run.completions == whole.completions
+    assert subject.run.completions == whole.run.completions
     assert told.lines == data.count(b"\n") + (not data.endswith(b"\n"))
 
 

@@ -3,8 +3,8 @@
 from unslow.facts.snapshot import Case
 from unslow.think.causes import all_causes
 from unslow.think.causes._cause import Absent, CannotTell, Found
-from unslow.think.judge.judge import _answer
+from unslow.think.judge.judge import _answer, _spelled
 
 
 def ask(name: str, case: Case) -> Found | Absent | CannotTell:
-    return _answer(case, all_causes()[name])
+    return _spelled(case, _answer(case, all_causes()[name]))

@@ -4,6 +4,7 @@ import re
 
 import pytest
 from all_firing import FIRING
+from answers import ask
 from cases import r, with_facts
 from tools import strangers
 
@@ -14,7 +15,6 @@ from unslow.facts.values import GIB, Known, Unknown
 from unslow.think.case.instructions import spelled_out
 from unslow.think.causes import all_causes
 from unslow.think.causes._cause import CannotTell
-from unslow.think.judge.judge import _answer
 
 IDS = list(all_causes())
 SILENT = Unknown("blanked by a test")
@@ -59,7 +59,7 @@ def lacking(name: str, case: Case):
     cause = all_causes()[name]
     groups = [(need,) if isinstance(need, str) else need for need in cause.needs]
     for paths in [*groups, *((path,) for group in groups for path in group)]:
-        answer = _answer(blanked(case, *paths), cause)
+        answer = ask(name, blanked(case, *paths))
         if isinstance(answer, CannotTell):
             yield paths, answer
 
@@ -86,7 +86,7 @@ def test_it_asks_for_nothing_that_is_not_there(name, place):
 
 @pytest.mark.parametrize("name", IDS)
 def test_with_nothing_known_it_still_says_what_to_look_at(name):
-    answer = _answer(Case(), all_causes()[name])
+    answer = ask(name, Case())
     assert isinstance(answer, CannotTell), answer
     assert re.search(r"`.+`|the same request|the whole text|first token", answer.how_to_get), answer.how_to_get
 
