@@ -50,6 +50,7 @@ from unslow.fleet.report import FleetReport
 from unslow.live.tick import Tick
 from unslow.look.system.live import LiveSystem
 from unslow.page.server.application import openapi
+from unslow.page.view import View
 from unslow.show.bench import render_bench
 from unslow.show.explain import page_markdown
 from unslow.show.fit import render_fit
@@ -68,7 +69,6 @@ from unslow.think.speed.report import PredictionReport
 from unslow.think.stats.conditions import BenchResult, Compared
 from unslow.think.stats.tuning import TuneReport
 from unslow.think.stats.verification_report import VerifyReport
-from unslow.think.view import View
 
 DOCS = Path(__file__).parent
 ROOT = DOCS / "reference"

@@ -1,6 +1,6 @@
 """What holds of every bar of memory, whatever it is of."""
 
-from unslow.think.view import MemoryBar, WhatIf
+from unslow.page.view import MemoryBar, WhatIf
 
 
 def whole(bar: MemoryBar, kind: str) -> int:

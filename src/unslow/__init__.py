@@ -41,7 +41,7 @@ _HOMES = {
     "unslow.think.plan.report": ("PlanReport",),
     "unslow.think.report": ("Page", "Report"),
     "unslow.think.speed.report": ("PredictionReport",),
-    "unslow.think.view": ("View",),
+    "unslow.page.view": ("View",),
 }
 """Where each public name is."""
 __all__ = sorted(["__version__", *(name for names in _HOMES.values() for name in names)])  # noqa: PLE0605 (the stub has it)

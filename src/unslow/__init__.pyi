@@ -22,13 +22,13 @@ from unslow.facts.stored_model import Inventory as Inventory
 from unslow.fleet.capacity.report import CapacityReport as CapacityReport
 from unslow.fleet.report import FleetReport as FleetReport
 from unslow.live.transformers import watch as watch
+from unslow.page.view import View as View
 from unslow.think.claims.report import CheckReport as CheckReport
 from unslow.think.fit.report import FitReport as FitReport
 from unslow.think.plan.report import PlanReport as PlanReport
 from unslow.think.report import Page as Page
 from unslow.think.report import Report as Report
 from unslow.think.speed.report import PredictionReport as PredictionReport
-from unslow.think.view import View as View
 
 __version__: str
 __all__ = [

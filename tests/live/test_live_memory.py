@@ -8,7 +8,7 @@ from unslow.facts.machine import Gpu, GpuProcess
 from unslow.facts.runtime import Buffer
 from unslow.facts.values import GIB, not_found, reported
 from unslow.live.tick import MOST_STRANGERS, HostNow, bars_of
-from unslow.think.view import MemoryBar, MemoryPart
+from unslow.page.view import MemoryBar, MemoryPart
 
 
 def buffers(*sizes: tuple[str, str, int]):

@@ -10,7 +10,7 @@ from watched_ticks import SERVER, decoding
 from unslow.live.rows import ASCII, BLOCKS, Glyphs
 from unslow.live.screen import LiveScreen
 from unslow.live.tick import PhasesNow, ServerNow, SpeedNow, Tick
-from unslow.think.view import Missing
+from unslow.page.view import Missing
 
 HOUR_S = 3600.0
 """No tick comes by itself: the tests ask for each."""

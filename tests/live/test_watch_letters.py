@@ -9,7 +9,7 @@ from unslow.live.command import PlainLines, whole_moment
 from unslow.live.panels import io_words, speed_rows, suspicion_words, wall_rows
 from unslow.live.rows import ASCII, BLOCKS, chart, gauge, is_unicode, stacked, wrapped
 from unslow.live.tick import HostNow, RequestsNow, ServerNow, SpeedNow, Suspicion, Tick, Wall, WallPart
-from unslow.think.view import Missing
+from unslow.page.view import Missing
 
 
 def test_a_sparkline_shows_any_speed_and_blanks_for_none():

@@ -14,8 +14,8 @@ from unslow.live.tick import (
     Wall,
     WallPart,
 )
+from unslow.page.view import MemoryBar, MemoryPart
 from unslow.think.report import Cost, Range
-from unslow.think.view import MemoryBar, MemoryPart
 
 SERVER = ServerNow(
     runtime="llama.cpp b6500", model="Qwen3 8B Q4_K_M", url="http://127.0.0.1:8080", pid=7, state="answers"

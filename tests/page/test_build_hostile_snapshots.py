@@ -11,8 +11,8 @@ from tests.test_hostile_snapshots import changed
 from unslow.facts.snapshot import Case, Snapshot, Subject, dump_snapshot, parse_snapshot
 from unslow.page import build
 from unslow.page.build import view_of
+from unslow.page.view import View
 from unslow.think.judge.judge import diagnose
-from unslow.think.view import View
 
 SLOW = "h200_llama_server_gpu_layers_set_too_low"
 MIXED = (SLOW, "built_rtx_4060_llama_70b", "built_vllm_eight_h100", "lab_cpu_cpu_contended")

@@ -8,8 +8,8 @@ from unslow.facts.machine import Gpu, GpuProcess
 from unslow.facts.snapshot import Case, Snapshot, Subject
 from unslow.facts.values import GIB
 from unslow.page.build import masked_view, view_of
+from unslow.page.view import View
 from unslow.think.judge.judge import diagnose
-from unslow.think.view import View
 
 SECRETS = ("anna", "sk-abcdefgh12345678", "anna-desktop", "tell nobody")
 

@@ -11,7 +11,7 @@ from page_samples import bare, change, subject, view
 
 from unslow.commands._formats import render
 from unslow.page.report import view_markdown
-from unslow.think.view import MemoryBar, MemoryPart, WhatIf
+from unslow.page.view import MemoryBar, MemoryPart, WhatIf
 
 HOSTILE = "</details>\n```\n| # @me <img src=x> ![x](http://y) \u202e"
 

@@ -7,8 +7,8 @@ from tests.recorded_machines import first_case
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Unknown
 from unslow.page.roofline import joined_roof, roofline_summary, roofline_view
+from unslow.page.view import Roof, RooflinePoint, RooflineView
 from unslow.think.case.prediction import Prediction, predict
-from unslow.think.view import Roof, RooflinePoint, RooflineView
 
 
 def drawn(case: Case) -> RooflineView:

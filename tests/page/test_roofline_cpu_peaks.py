@@ -5,7 +5,7 @@ from tests.cases import cpu_case, r
 
 from unslow.facts.machine import Cpu
 from unslow.page.roofline import CpuPeak, cpu_peak, roofline_view
-from unslow.think.view import RooflineView
+from unslow.page.view import RooflineView
 
 
 @pytest.mark.parametrize(

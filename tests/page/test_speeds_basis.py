@@ -9,9 +9,9 @@ from unslow.facts.snapshot import Case, parse_snapshot
 from unslow.facts.values import Unknown
 from unslow.page.roofline import roofline_view
 from unslow.page.speeds import Basis, basis_of, depth_curve, speed_rows, users_curve
+from unslow.page.view import CurveView, RooflineView
 from unslow.think.case.work import Cure
 from unslow.think.judge.judge import judge
-from unslow.think.view import CurveView, RooflineView
 
 QUIET = Path(__file__).parents[1] / "snapshots" / "h200_watched_timeline.json"
 """A llama-server at its usual verbosity, which says nothing of layers and buffers."""

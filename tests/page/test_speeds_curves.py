@@ -12,8 +12,8 @@ from unslow.facts.run import AtDepth, AtOnce, Run
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Unknown
 from unslow.page.speeds import depth_curve, depth_words, users_curve, users_words
+from unslow.page.view import CurvePoint, CurveView
 from unslow.think.case.slowness import expected_together
-from unslow.think.view import CurvePoint, CurveView
 
 BENCHES = Path(__file__).parents[1] / "benches"
 

@@ -8,7 +8,7 @@ from unslow.facts.machine import Cpu, Gpu, Machine, Memory
 from unslow.facts.run import ReasonSeen, Span, Timeline, TrackSeen
 from unslow.facts.values import GIB
 from unslow.page.timeline import held, timeline_view
-from unslow.think.view import TimelineView, Track
+from unslow.page.view import TimelineView, Track
 
 GPU = Gpu(
     index=0,

@@ -13,7 +13,7 @@ from unslow.facts.snapshot import Case, dump_snapshot, parse_snapshot
 from unslow.facts.values import Unknown
 from unslow.page.roofline import roofline_view
 from unslow.page.speeds import depth_curve, users_curve
-from unslow.think.view import CurveView, RooflineView
+from unslow.page.view import CurveView, RooflineView
 
 EACH = 40
 WORDS = ("source", "why", "how_to_get", "is", "origin", "absence")

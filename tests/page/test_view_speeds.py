@@ -8,9 +8,9 @@ from unslow.facts.snapshot import Case, Wish
 from unslow.facts.values import Unknown
 from unslow.page.roofline import roofline_view
 from unslow.page.speeds import speed_rows
+from unslow.page.view import RooflineView, SpeedRow
 from unslow.think.case.work import prompt_speed
 from unslow.think.judge.judge import judge
-from unslow.think.view import RooflineView, SpeedRow
 
 
 def rows(case: Case, wish: Wish | None = None) -> dict[str, SpeedRow]:

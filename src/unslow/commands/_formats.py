@@ -12,8 +12,8 @@ from unslow.facts.errors import UserError
 from unslow.think.report import Page, Report
 
 if TYPE_CHECKING:
+    from unslow.page.view import View
     from unslow.show.console import ReportKind
-    from unslow.think.view import View
 
 _RENDERERS = {
     "html": ("unslow.page.html.document", "render_html"),
@@ -80,8 +80,8 @@ def to_text(report: msgspec.Struct, *, width: int = 100, color: bool = False) ->
     width: columns
     color: with the codes of a terminal for colours
     """
+    from unslow.page.view import View
     from unslow.show.explain import page_text
-    from unslow.think.view import View
 
     shown = report.report if isinstance(report, View) else report
     if isinstance(shown, Page):

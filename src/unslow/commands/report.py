@@ -22,7 +22,7 @@ from unslow.commands._output import Progress
 from unslow.commands._request import Option, function_of
 
 if TYPE_CHECKING:
-    from unslow.think.view import View
+    from unslow.page.view import View
 
 
 class ReportRequest(Keeping, frozen=True, kw_only=True):

@@ -6,8 +6,8 @@ from rich.text import Text
 
 from unslow.live.rows import Glyphs, Row, chart, cut, fitted, gauge, labelled, room, stacked, styled, wrapped
 from unslow.live.tick import DeviceNow, HostNow, RequestNow, SpeedNow, Suspicion, Tick
+from unslow.page.view import MemoryBar
 from unslow.show.units import GIB, rate, size, span
-from unslow.think.view import MemoryBar
 
 SPEED, WALL, PHASES, REQUESTS, SUSPICION = "Speed", "Wall", "Phases", "Requests", "Suspicion"
 _FAR = 0.8  # Of the low end of what is expected: a speed below it is shown as bad

@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 from rich.text import Text
 
+from unslow.page.view import PartKind
 from unslow.show.clean import safe
-from unslow.think.view import PartKind
 
 
 class Glyphs(NamedTuple):

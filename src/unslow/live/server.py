@@ -32,8 +32,8 @@ from unslow.look.logs.llama_cpp import parse_log
 from unslow.look.sampler import Sampler
 from unslow.look.sampler.timeline import UNDER_LOAD
 from unslow.look.system import ExchangeError, LookError, System
+from unslow.page.view import MemoryBar, Missing
 from unslow.think.judge.judge import subject_name
-from unslow.think.view import MemoryBar, Missing
 
 TAIL_BYTES = 64 * 1024  # Room for some hundred requests; only the last one is asked about
 

@@ -14,6 +14,7 @@ from unslow.facts.machine import Gpu
 from unslow.facts.runtime import Buffer
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known, MissingFactError, Unknown
+from unslow.page.view import MemoryBar, MemoryPart, Missing, PartKind
 from unslow.think.case.demand import read_shape
 from unslow.think.case.prediction import DECODE, predict, predict_prefill
 from unslow.think.causes import all_causes
@@ -21,7 +22,6 @@ from unslow.think.judge.judge import judge
 from unslow.think.judge.phases import PER
 from unslow.think.memo import one_judgement
 from unslow.think.report import Cost, Per, Range, SubjectReport, Untold
-from unslow.think.view import MemoryBar, MemoryPart, Missing, PartKind
 
 SCHEMA = "unslow.watch/1"
 PhaseNow = Literal["idle", "queue", "load", "prefill", "decode", "busy", "unknown"]

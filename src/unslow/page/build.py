@@ -34,13 +34,13 @@ from unslow.look.system.live import LiveSystem
 from unslow.page.roofline import roofline_view
 from unslow.page.speeds import change_of_benches, change_of_verify, depth_curve, speed_rows, users_curve
 from unslow.page.timeline import timeline_view
+from unslow.page.view import ChangeView, MemoryView, Missing, SubjectView, TimelineView, View
 from unslow.think.judge.judge import diagnose
 from unslow.think.memo import one_judgement
 from unslow.think.report import Report, SubjectReport
 from unslow.think.speed.calibration import mark_of
 from unslow.think.stats.conditions import settings_of
 from unslow.think.stats.verification_report import VerifyReport
-from unslow.think.view import ChangeView, MemoryView, Missing, SubjectView, TimelineView, View
 
 MOST_KEPT = 20  # Of one setup: the newest ones; older curves are of little use
 

@@ -19,13 +19,13 @@ from unslow.facts.errors import UserError
 from unslow.page.build import masked_view, view_target
 from unslow.page.html.markup import MASKED, begun, metric_name
 from unslow.page.html.speed import sign_of, speedup_ends, worded
+from unslow.page.view import ChangeView, CurveView, MemoryBar, SpeedRow, SubjectView, View
 from unslow.show.clean import cleaned, safe
 from unslow.show.labels import budget_title, folded, told_phases
 from unslow.show.markdown import NOTHING, RULE, escaped, prose, signature, subject_markdown
 from unslow.show.units import amount, rate, size, span
 from unslow.think.judge.budget import UNEXPLAINED
 from unslow.think.report import Range, SubjectReport
-from unslow.think.view import ChangeView, CurveView, MemoryBar, SpeedRow, SubjectView, View
 
 _BAR = 48
 _MOST_ROWS = 24  # Of a curve: more points than that are between those that matter

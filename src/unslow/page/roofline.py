@@ -10,6 +10,7 @@ from unslow.facts.machine import Cpu, Gpu
 from unslow.facts.snapshot import Case
 from unslow.facts.values import GB, MHZ, Fact, Known, MissingFactError, Unknown
 from unslow.page.speeds import basis_of
+from unslow.page.view import Roof, RooflinePoint, RooflineView
 from unslow.think.case.bandwidth import SLOWEST_BYTES_PER_S, computing_threads, host_bandwidth
 from unslow.think.case.demand import read_shape
 from unslow.think.case.prediction import Prediction, measured_rate, micro_batch, predict, predict_prefill, prompt_tokens
@@ -43,7 +44,6 @@ from unslow.think.physics.decode import (
 from unslow.think.physics.placement import Placement, Shape
 from unslow.think.speed.load import Totals
 from unslow.think.speed.question import SpeedQuestion
-from unslow.think.view import Roof, RooflinePoint, RooflineView
 
 _WHAT = {"decode": "Generating", "prefill": "Reading a prompt"}
 _BOUND = {

@@ -11,6 +11,7 @@ import msgspec
 from unslow.facts.bench import LOWER_IS_BETTER, TOGETHER, Bench, Comparison, Difference, Spread, Sweep
 from unslow.facts.snapshot import Case, Wish
 from unslow.facts.values import Known, MissingFactError, Unknown, estimated
+from unslow.page.view import ChangeRow, ChangeView, CurvePoint, CurveView, RooflineView, SpeedRow
 from unslow.think.case.prediction import DECODE, PREFILL, Prediction, measured_rate, predict, predict_prefill
 from unslow.think.case.slowness import expected_together
 from unslow.think.case.vram import available_vram_bytes, runtime_sees_gpu
@@ -21,7 +22,6 @@ from unslow.think.physics.terms import Interval
 from unslow.think.report import Range, SubjectReport
 from unslow.think.stats.conditions import Change
 from unslow.think.stats.verification_report import IntervalShown, VerifyReport
-from unslow.think.view import ChangeRow, ChangeView, CurvePoint, CurveView, RooflineView, SpeedRow
 
 
 class Basis(NamedTuple):

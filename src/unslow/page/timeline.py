@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from unslow.facts.machine import Gpu, Machine
 from unslow.facts.run import ReasonSeen, Timeline, TrackSeen
 from unslow.facts.values import GIB, Fact, Known
+from unslow.page.view import PhaseSpan, ThrottleMark, TimelineView, Track
 from unslow.think.case.gpus import POWER, THERMAL
 from unslow.think.causes.gpu_power_capped import LOW_CLOCK
-from unslow.think.view import PhaseSpan, ThrottleMark, TimelineView, Track
 
 HOST = "host"
 LABELS = {

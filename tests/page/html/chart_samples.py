@@ -6,8 +6,7 @@ from math import sin
 from pathlib import Path
 
 from unslow.facts.bench import Bench
-from unslow.think.report import Range
-from unslow.think.view import (  # fmt: skip
+from unslow.page.view import (  # fmt: skip
     Choice,
     CurvePoint,
     CurveView,
@@ -24,6 +23,7 @@ from unslow.think.view import (  # fmt: skip
     Track,
     WhatIf,
 )
+from unslow.think.report import Range
 
 BENCHES = Path(__file__).parents[2] / "benches"
 GIB = 1024**3

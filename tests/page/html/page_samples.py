@@ -8,9 +8,9 @@ import msgspec
 from all_firing import FIRING
 
 from unslow.page.html.document import document
+from unslow.page.view import ChangeRow, ChangeView, Missing, SpeedRow, SubjectView, View, WhatIf
 from unslow.think.judge.judge import judge
 from unslow.think.report import Range, Report, SubjectReport
-from unslow.think.view import ChangeRow, ChangeView, Missing, SpeedRow, SubjectView, View, WhatIf
 
 VOID = {"br", "hr", "img", "input", "link", "meta"}
 

@@ -9,7 +9,7 @@ from tests.page.html import chart_samples
 from tests.page.html.chart_geometry import drawings, outside, overlaps
 
 from unslow.page.html import curves, memory, roofline, timeline
-from unslow.think.view import (  # fmt: skip
+from unslow.page.view import (  # fmt: skip
     CurvePoint,
     CurveView,
     MemoryBar,

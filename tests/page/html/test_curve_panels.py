@@ -5,7 +5,7 @@ from tests.page.html.chart_geometry import drawings, words
 from tests.page.html.chart_samples import depth_curve, users_curve
 
 from unslow.page.html.curves import render_curve
-from unslow.think.view import CurvePoint, CurveView
+from unslow.page.view import CurvePoint, CurveView
 
 
 def marks(html: str, name: str) -> list[tuple[float, float]]:

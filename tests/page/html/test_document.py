@@ -12,8 +12,8 @@ from page_samples import Parsed, bare, moved, page, parsed, subject, view
 from unslow.facts.errors import UserError
 from unslow.page.html.document import PANEL_NAMES, Serving, Tab, document, framed, panel, script, style
 from unslow.page.html.markup import Offer, tag
+from unslow.page.view import Missing, SubjectView
 from unslow.think.report import Evidence, Fix
-from unslow.think.view import Missing, SubjectView
 
 HOSTILE = "</script><script>alert(1)</script>\"'><img src=x onerror=alert(2)>\u202eevil\x1b[31m&amp;"
 

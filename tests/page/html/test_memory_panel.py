@@ -9,7 +9,7 @@ from tests.page.html.chart_samples import GIB, memory, part, spilling
 
 from unslow.page.html.memory import render_answer, render_memory
 from unslow.page.html.svg import WIDE
-from unslow.think.view import MemoryBar, MemoryPart
+from unslow.page.view import MemoryBar, MemoryPart
 
 
 def parts_of(html: str, kind: str) -> list[tuple[float, float]]:

@@ -20,9 +20,9 @@ from unslow.page.html.diagnosis import (
 )
 from unslow.page.html.markup import lines_to_copy
 from unslow.page.html.speed import budgets, speeds
+from unslow.page.view import SpeedRow
 from unslow.think.judge.budget import UNEXPLAINED
 from unslow.think.report import BudgetPart, ChecklistItem, Contradicted, Evidence, Question, Range, RuledOut, Untold
-from unslow.think.view import SpeedRow
 
 NUMBERS = st.one_of(st.none(), st.floats(0, 1e9))
 THREE = st.lists(st.floats(0, 1e9), min_size=3, max_size=3).map(sorted)

@@ -4,7 +4,7 @@ from tests.page.html.chart_geometry import drawings, points, words
 from tests.page.html.chart_samples import roofline
 
 from unslow.page.html.roofline import render_roofline
-from unslow.think.view import RooflineView
+from unslow.page.view import RooflineView
 
 
 def shapes(html: str, class_: str) -> list[object]:

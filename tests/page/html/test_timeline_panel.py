@@ -6,7 +6,7 @@ from tests.page.html.chart_geometry import drawings, words
 from tests.page.html.chart_samples import many_gpus, recorded_timeline
 
 from unslow.page.html.timeline import joined_spans, render_timeline, rows_of
-from unslow.think.view import PhaseSpan, TimelineView, Track
+from unslow.page.view import PhaseSpan, TimelineView, Track
 
 
 def count(html: str, class_: str) -> int:

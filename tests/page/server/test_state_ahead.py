@@ -7,9 +7,9 @@ from page_server import serving
 
 from unslow.page.server.runs import RunList
 from unslow.page.server.state import MOST, Ahead, Place, neighbours
+from unslow.page.view import Choice, Slider
 from unslow.think import setup
 from unslow.think.memory.llama_cpp import need
-from unslow.think.view import Choice, Slider
 
 LAYERS = Slider(knob="gpu_layers", label="", value="2", choices=tuple(Choice(value=str(n), label="") for n in range(5)))
 SLOTS = Slider(knob="slots", label="", value="1", choices=(Choice(value="1", label=""), Choice(value="2", label="")))

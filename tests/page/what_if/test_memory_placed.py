@@ -8,9 +8,9 @@ from recorded_machines import first_case
 from unslow.facts.machine import GpuProcess
 from unslow.facts.snapshot import Case
 from unslow.facts.values import GIB, NOT_LOOKED, Fact, Known, reported
+from unslow.page.view import WhatIf
 from unslow.page.what_if import memory_of
 from unslow.page.what_if.memory_view import Memory
-from unslow.think.view import WhatIf
 
 
 def without_its_log(name: str, **changed: object) -> Case:

@@ -1,11 +1,11 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from unslow.page.view import MemoryBar
 from unslow.page.what_if.gguf import host_bar
 from unslow.page.what_if.memory_view import UNNAMED, AskedBytes, Stranger, bar_of, named_strangers
 from unslow.think.hardware import Room
 from unslow.think.memory.llama_cpp.need import Need
-from unslow.think.view import MemoryBar
 
 SIZES = st.integers(0, 2**40)
 THREE = st.tuples(SIZES, SIZES, SIZES)

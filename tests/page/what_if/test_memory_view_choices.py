@@ -1,6 +1,7 @@
 import pytest
 
 from unslow.facts.errors import UserError
+from unslow.page.view import Choice, Slider
 from unslow.page.what_if.memory_view import (
     cache_choices,
     context_choices,
@@ -9,7 +10,6 @@ from unslow.page.what_if.memory_view import (
     quant_choices,
     slot_choices,
 )
-from unslow.think.view import Choice, Slider
 
 
 def values(choices: tuple[Choice, ...]) -> list[str]:

@@ -14,10 +14,10 @@ from unslow.facts.errors import UserError
 from unslow.facts.snapshot import Case
 from unslow.facts.values import GIB, Unknown, reported
 from unslow.look.system.live import LiveSystem
+from unslow.page.view import MemoryBar, WhatIf
 from unslow.page.what_if import memory_of
 from unslow.page.what_if.memory_view import Memory
 from unslow.think.fit.report import MemoryShown
-from unslow.think.view import MemoryBar, WhatIf
 
 RAM = 64 * GIB
 

@@ -34,8 +34,8 @@ from unslow.page.html.svg import (
     top,
     width,
 )
+from unslow.page.view import CurvePoint, CurveView
 from unslow.show.units import amount
-from unslow.think.view import CurvePoint, CurveView
 
 FEET = {"depth": "tokens in the context", "users": "users at once"}
 _METRICS = {

@@ -45,13 +45,13 @@ from unslow.page.html.roofline import render_roofline
 from unslow.page.html.speed import budgets, render_change, speeds
 from unslow.page.html.timeline import render_timeline
 from unslow.page.speeds import speed_row
+from unslow.page.view import SubjectView, View
 from unslow.show.clean import cleaned, safe
 from unslow.show.labels import device_name, label, worded_value
 from unslow.show.units import rate
 from unslow.think.case.prediction import DECODE, PREFILL
 from unslow.think.judge.phases import FIRST_TOKEN
 from unslow.think.report import Report, SubjectReport
-from unslow.think.view import SubjectView, View
 
 _POLICY = (
     "default-src 'none'; script-src 'sha256-{script}'; style-src 'sha256-{style}'; img-src data:; "

@@ -7,9 +7,9 @@ import msgspec
 from unslow.page.html.figure import Key, Table, drawings_of, legend, numbers
 from unslow.page.html.markup import NOTHING, Markup, Sign, badge, command, joined, sentence, tag
 from unslow.page.html.svg import LINE, Box, Drawing, Linear, Room, fitted, hatch, sane, width, wrapped
+from unslow.page.view import Fits, MemoryBar, MemoryPart, MemoryView, Slider, WhatIf
 from unslow.show.clean import safe, safe_json
 from unslow.show.units import rate, size
-from unslow.think.view import Fits, MemoryBar, MemoryPart, MemoryView, Slider, WhatIf
 
 KINDS = {
     "weights": "weights",

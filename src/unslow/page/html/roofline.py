@@ -28,7 +28,7 @@ from unslow.page.html.svg import (
     sane,
     width,
 )
-from unslow.think.view import Roof, RooflinePoint, RooflineView
+from unslow.page.view import Roof, RooflinePoint, RooflineView
 
 SHAPES = {"decode": "round", "prefill": "square"}
 _FEWEST_DECADES, _MOST_DECADES = 2.0, 9.0  # Less shows no slope; more makes all points one

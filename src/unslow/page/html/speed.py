@@ -5,11 +5,11 @@ from math import isfinite
 
 from unslow.page.html.markup import CHANGES, NOTHING, Markup, Sign, badge, joined, metric_name, sentence, tag
 from unslow.page.html.svg import ticks
+from unslow.page.view import ChangeRow, ChangeView, SpeedRow
 from unslow.show.labels import budget_title, folded, label, told_phases
 from unslow.show.units import amount, is_time, rate, span
 from unslow.think.judge.budget import UNEXPLAINED
 from unslow.think.report import BudgetPart, Finding, Range
-from unslow.think.view import ChangeRow, ChangeView, SpeedRow
 
 _ROOM = 1.03  # Of the largest value: so that its mark does not stand on the edge
 _THINNEST = 0.35  # Percent of the width: a bar that is nearly nothing can still be seen

@@ -25,9 +25,9 @@ from unslow.page.html.svg import (
     width,
     wrapped,
 )
+from unslow.page.view import PhaseSpan, ThrottleMark, TimelineView, Track
 from unslow.show.labels import label as label_of
 from unslow.show.units import span
-from unslow.think.view import PhaseSpan, ThrottleMark, TimelineView, Track
 
 _TALL = ("clock_hz", "power_w", "vram_used_bytes", "temperature_c", "busy")
 """First and taller: what tells most of a slow GPU."""

@@ -182,7 +182,7 @@ def panel_html(desk: ServerState, question: Question) -> str:
 
 
 VIEW_ENDPOINTS = (
-    Endpoint("/view", "Every number of the page", "unslow.think.view:View", lambda desk, _: desk.seen().view),
+    Endpoint("/view", "Every number of the page", "unslow.page.view:View", lambda desk, _: desk.seen().view),
     Endpoint(
         "/report",
         "The diagnosis, as `unslow diagnose --json` gives it",
@@ -193,7 +193,7 @@ VIEW_ENDPOINTS = (
     Endpoint(
         "/subjects/{number:int}/what-if",
         "Memory and speed with other settings",
-        "unslow.think.view:WhatIf",
+        "unslow.page.view:WhatIf",
         what_if,
         KNOBS,
     ),

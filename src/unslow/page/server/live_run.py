@@ -42,11 +42,11 @@ from unslow.page.server.runs import (
 )
 from unslow.page.server.state import ServeOptions, ServerState
 from unslow.page.timeline import timeline_view
+from unslow.page.view import TimelineView
 from unslow.page.what_if import memory_of
 from unslow.page.what_if.memory_view import Memory
 from unslow.show.units import rate, span
 from unslow.think.judge.judge import diagnose
-from unslow.think.view import TimelineView
 
 
 def glance(request: Looking) -> Snapshot:

@@ -16,8 +16,8 @@ from unslow.commands.diagnose.target import is_live
 from unslow.facts.bench import Bench
 from unslow.facts.errors import UserError
 from unslow.page.server.runs import BusyError, RunList, RunWanted, StartedRun, bug_error
+from unslow.page.view import Slider, WhatIf
 from unslow.think.stats.verification_report import VerifyReport
-from unslow.think.view import Slider, WhatIf
 
 if TYPE_CHECKING:
     from unslow.page.build import SeenMachine

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Unknown
 from unslow.look.system import System
+from unslow.page.view import Choice, MemoryView, WhatIf
 from unslow.page.what_if.gguf import GgufAnswers
 from unslow.page.what_if.memory_view import (
     AskedSettings,
@@ -22,7 +23,6 @@ from unslow.page.what_if.running import cache_types, expected_of, now_of, seen_s
 from unslow.think.case.runtime import runs_ggml
 from unslow.think.memo import one_judgement
 from unslow.think.physics.placement import element_bytes
-from unslow.think.view import Choice, MemoryView, WhatIf
 
 
 @one_judgement()

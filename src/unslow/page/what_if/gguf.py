@@ -9,6 +9,7 @@ from unslow.commands.models.find import FoundModel, as_quant
 from unslow.commands.models.well_known import mix_named
 from unslow.facts.machine import Gpu
 from unslow.facts.model import Blueprint
+from unslow.page.view import MemoryBar, WhatIf
 from unslow.page.what_if.memory_view import (
     AskedBytes,
     AskedSettings,
@@ -36,7 +37,6 @@ from unslow.think.plan.quality import quality_cost
 from unslow.think.report import Range
 from unslow.think.setup import Setup
 from unslow.think.speed.rows import CPU, PREFILL
-from unslow.think.view import MemoryBar, WhatIf
 
 _SHARE = 4  # Of a short context, what a prompt takes, and what an answer does: a quarter each
 

@@ -16,6 +16,7 @@ from unslow.facts.errors import UserError
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Unknown
 from unslow.look.system import System
+from unslow.page.view import MemoryPart, MemoryView, WhatIf
 from unslow.page.what_if.gguf import host_bar, parts_of
 from unslow.page.what_if.memory_view import (
     AskedBytes,
@@ -36,7 +37,6 @@ from unslow.think.case.vram import gpus_of
 from unslow.think.fit.report import MemoryShown
 from unslow.think.hardware import Hardware
 from unslow.think.plan.vllm.choices import RECENT
-from unslow.think.view import MemoryPart, MemoryView, WhatIf
 
 _RUNTIMES = {"vLLM": "vllm", "Transformers": "transformers"}
 _VLLM_CACHES = {"auto": 2.0, "fp8": 1.0}  # What it can be told, and the bytes of a number

@@ -12,13 +12,13 @@ import msgspec
 from unslow.catalog.quants import mixes_from_large_to_small
 from unslow.commands._request import COUNT, Field, Option
 from unslow.facts.errors import UserError
+from unslow.page.view import Choice, Fits, MemoryBar, MemoryPart, MemoryView, Slider, WhatIf
 from unslow.show.units import rate, size
 from unslow.think.fit.report import MemoryShown
 from unslow.think.hardware import Room
 from unslow.think.memory.llama_cpp.need import Need
 from unslow.think.report import Range
 from unslow.think.setup import SAME_MEMORY
-from unslow.think.view import Choice, Fits, MemoryBar, MemoryPart, MemoryView, Slider, WhatIf
 
 UNNAMED = "other programs, not named"
 

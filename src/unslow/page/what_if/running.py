@@ -22,6 +22,7 @@ from unslow.facts.snapshot import Case
 from unslow.facts.values import Known, MissingFactError, Unknown
 from unslow.look.system import System
 from unslow.page.speeds import range_of
+from unslow.page.view import MemoryBar, WhatIf
 from unslow.page.what_if.gguf import GgufAnswers, Priced, PriceFactors, Speeds, Subject, asked_now, host_bar
 from unslow.page.what_if.memory_view import (
     AskedBytes,
@@ -58,7 +59,6 @@ from unslow.think.plan.llama_cpp.running import Seen, current_of
 from unslow.think.plan.running import given_back, gpus_at_work, seen_hardware, seen_memory
 from unslow.think.report import Range
 from unslow.think.setup import SAME_MEMORY, Setup
-from unslow.think.view import MemoryBar, WhatIf
 
 _UNTOLD = "nothing tells how many layers are on the GPU"
 
