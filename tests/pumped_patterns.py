@@ -80,6 +80,10 @@ def all_patterns() -> dict[tuple[str, int], str]:
         _load_catalogue(modules.values())
         masking = modules["unslow.facts.masking"]
         masking.compiled(masking.RULES)
+        dialect = modules["unslow.look.logs.dialect"]
+        for value in [value for module in modules.values() for value in vars(module).values()]:
+            if isinstance(value, dialect.Rules):  # of log lines, each compiled when one is met
+                assert all(rule.pattern for rule in value)
     finally:
         re._compile = compiling  # type: ignore[attr-defined]
     return found

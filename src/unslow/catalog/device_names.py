@@ -6,14 +6,17 @@ from difflib import get_close_matches
 from functools import cache, lru_cache
 from typing import NamedTuple
 
+from unslow.catalog import entry
 from unslow.catalog.devices import (
     FORMS,
+    GRAPHICS,
     MODELS,
     SERIES,
     Device,
     all_gpus,
     all_processors,
     find_device,
+    names_by_file,
     parse_device_name,
 )
 
@@ -82,7 +85,11 @@ def devices_meant(words: frozenset[str]) -> list[Device]:
     """The devices that have all these words: the variants of one model where it is clear which one is meant."""
     if not _core(words):
         return []
-    fitting = [(d, _core(known)) for d in all_gpus() if words <= (known := parse_device_name(d.name).words)]
+    fitting = [
+        (device, _core(known))
+        for file, (name, *_) in names_by_file()  # hundreds, of which only those are parsed whose names fit
+        if words <= (known := parse_device_name(name).words) and (device := entry(*file, Device)).kind in GRAPHICS
+    ]
     exact = [(d, core) for d, core in fitting if core == _core(words)]
     choice = exact or fitting
     plainest = [d for d, core in choice if all(core <= other for _, other in choice)]

@@ -141,6 +141,7 @@ _BRACKETS = re.compile(r"\[([^\[\]]+)\]")
 _PCI_ID = re.compile(r"[0-9a-f]{4}(?::[0-9a-f]{4})?|AMD/ATI")
 _DIGIT = re.compile(r"\d")
 _LONGEST = 400  # letters; what comes after them is no name
+GRAPHICS = ("gpu", "unified")  # the kinds of devices that a graphics driver can name
 
 
 class Written(NamedTuple):
@@ -233,7 +234,7 @@ _A_PROCESSOR = 'kind = "cpu"'
 @cache
 def all_gpus() -> tuple[Device, ...]:
     """Every device that a graphics driver can name."""
-    return tuple(d for d in all_devices() if d.kind in {"gpu", "unified"})
+    return tuple(d for d in all_devices() if d.kind in GRAPHICS)
 
 
 @lru_cache(maxsize=4096)

@@ -9,6 +9,8 @@ by presence.
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from operator import attrgetter
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
@@ -97,13 +99,19 @@ class LineDialect(NamedTuple):
     """Needles of lines that come with every request: of a long log, a few in each megabyte tell enough."""
 
 
-class Rule(NamedTuple, Generic[R]):
+@dataclass
+class Rule(Generic[R]):
     """A kind of line: texts of which it must hold one, what to read from it, and what that means to what is known."""
 
     needles: tuple[str, ...]
-    pattern: re.Pattern[str]
+    regex: str
     take: Callable[[R, re.Match[str], str], None]
     own: bool  # Whether no other program writes it
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """Compiled for the first line that holds a needle: there are hundreds of rules, and a log needs few of them."""
+        return re.compile(self.regex)
 
 
 class Rules(list[Rule[R]]):
@@ -111,7 +119,7 @@ class Rules(list[Rule[R]]):
 
     def __call__(self, needles: str | tuple[str, ...], pattern: str, *, own: bool = True) -> Callable[[Take], Take]:
         def add(take: Take) -> Take:
-            self.append(Rule((needles,) if isinstance(needles, str) else needles, re.compile(pattern), take, own))
+            self.append(Rule((needles,) if isinstance(needles, str) else needles, pattern, take, own))
             return take
 
         return add
