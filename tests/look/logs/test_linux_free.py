@@ -3,7 +3,8 @@ from pathlib import Path
 import pytest
 
 from unslow.facts.values import GIB, KIB, MIB, Origin, Unknown
-from unslow.look.logs.linux import parse_free
+from unslow.look.logs.dialect import Text
+from unslow.look.logs.linux import parse_free, parse_free_text
 
 MACHINES = Path(__file__).parents[2] / "machines"
 H200 = (MACHINES / "h200_llama_server_healthy_full_gpu" / "machine.txt").read_text()
@@ -84,3 +85,10 @@ def test_garbage_and_cut_text_give_unknown_facts(text):
     memory = parse_free(text)
     assert isinstance(memory.total_bytes, Unknown)
     assert isinstance(memory.swap_used_bytes, Unknown)
+
+
+def test_a_text_that_ends_before_the_line_of_swap():
+    lines = ["free -m", *table(64000, 32000).splitlines()[:2]]
+    seen = parse_free_text(Text(lines, "paste.txt", numbers=(4, 5, 6)))
+    assert seen.machine.memory.total_bytes.value == 64000 * MIB
+    assert seen.spans == ((1, 3),)

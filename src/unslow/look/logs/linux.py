@@ -79,9 +79,9 @@ def parse_free_text(text: Text) -> Seen:
     """The last table of `free` in a text."""
     for index in reversed(range(len(text.lines) - 1)):
         if _HEADER.search(text.lines[index]) and "Mem:" in text.lines[index + 1]:
-            around = "\n".join(text.lines[max(0, index - _LINES_BEFORE) : index + _LINES_OF_TABLE])
-            memory = parse_free(around, text.where(index))
-            return Seen(machine=Machine(memory=memory), lines=3, spans=((index, index + _LINES_OF_TABLE),))
+            end = min(index + _LINES_OF_TABLE, len(text.lines))  # the text may end before the line of swap
+            memory = parse_free("\n".join(text.lines[max(0, index - _LINES_BEFORE) : end]), text.where(index))
+            return Seen(machine=Machine(memory=memory), lines=3, spans=((index, end),))
     return Seen()
 
 
