@@ -12,13 +12,12 @@ from unslow.buy.offers import ChoiceReport, OfferShown, RefusedShown
 from unslow.buy.offers import WayShown as WayOut
 from unslow.buy.report import AskedShown, DevicesReport, PriceShown, RigShown, SpeedShown
 from unslow.buy.tiers import MissesShown, RunsShown, TierShown, TiersReport
-from unslow.page.server import pages
+from unslow.page.server import buyer_answers as answers
 from unslow.page.server.endpoints import CHOOSE, COST, DEVICES, TIERS
-from unslow.page.server.pages import by_field
 from unslow.think.speed.report import RateShown
 
 GIB = 1024**3
-SOURCE = Path(pages.__file__).parents[2]
+SOURCE = Path(answers.__file__).parents[2]
 HOSTILE = "<script>alert('1')</script>\"&"
 RATE = RateShown(low=90.0, mid=104.0, high=124.0)
 EACH = RateShown(low=45.0, mid=52.0, high=62.0)
@@ -56,13 +55,13 @@ def rig(**more):
 
 def devices():
     bare = rig(name="none", price=None, speed=None, fits="no", reason="too small", memory_bytes=None, tdp_w=None)
-    return pages.devices(DevicesReport(unslow_version="0", asked=ASKED, devices=(rig(), bare), notes=(HOSTILE,)))
+    return answers.devices(DevicesReport(unslow_version="0", asked=ASKED, devices=(rig(), bare), notes=(HOSTILE,)))
 
 
 def choice(*, found):
     offer = OfferShown(rig=rig(), total=1599.0, reasons=(HOSTILE,))
     refused = RefusedShown(why="too_dear", words="cost more than the budget", count=31, nearest=(offer,))
-    return pages.choose(
+    return answers.choose(
         ChoiceReport(
             unslow_version="0",
             asked=ASKED,
@@ -84,7 +83,7 @@ def cost():
     )
     use = UseShown(tokens_per_day=1e6, prompt_tokens_per_day=3e6, prompt_ratio=3.0, said="tokens_per_day")
     even = tuple(BreakEvenShown(own="A", against="B", months=months) for months in (None, 7.9, 136.0))
-    return pages.cost(
+    return answers.cost(
         CostReport(
             unslow_version="0",
             asked=ASKED,
@@ -114,7 +113,7 @@ def tiers():
         memory_bytes=8 * GIB, unified=True, device="X", devices=3, bytes_per_s=1e11, runs=(runs,), misses=(misses,)
     )
     empty = TierShown(memory_bytes=GIB, unified=False, device="", devices=0, bytes_per_s=None)
-    return pages.tiers(
+    return answers.tiers(
         TiersReport(unslow_version="0", context=8192, quant_least="Q4_K_M", models=212, tiers=(full, empty))
     )
 
@@ -151,11 +150,11 @@ def test_a_choice_has_its_price_and_a_missing_one_says_what_would_have_to_give()
 
 
 def test_flags_of_the_terminal_are_fields_of_the_page():
-    assert by_field('give yours with --price "RTX 3090=AMOUNT"') == "give yours with “Price”: RTX 3090=AMOUNT"
-    assert by_field("it is then worth nothing (--resale), --host-price adds one") == (
+    assert answers.by_field('give yours with --price "RTX 3090=AMOUNT"') == "give yours with “Price”: RTX 3090=AMOUNT"
+    assert answers.by_field("it is then worth nothing (--resale), --host-price adds one") == (
         "it is then worth nothing (“Resale”), “Host price” adds one"
     )
-    assert by_field("`unslow devices --model` shows how fast") == "`unslow devices --model` shows how fast"
+    assert answers.by_field("`unslow devices --model` shows how fast") == "`unslow devices --model` shows how fast"
 
 
 @pytest.mark.parametrize("module", ["choose", "cost", "offers", "tiers"])
@@ -166,7 +165,7 @@ def test_every_flag_of_these_words_is_a_field_of_the_page(module):
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     )
     fields = {parameter.name.replace("_", " ").capitalize() for parameter in (*DEVICES, *CHOOSE, *COST, *TIERS)}
-    assert set(re.findall("“([^”]+)”", by_field(text))) <= fields
+    assert set(re.findall("“([^”]+)”", answers.by_field(text))) <= fields
 
 
 def test_a_choice_shows_what_one_conversation_gets_and_its_quant():

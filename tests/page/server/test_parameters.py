@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unslow.facts.errors import UserError
-from unslow.page.server.endpoints import LONGEST_VALUE, MOST_VALUES, Parameter, flags
+from unslow.page.server.parameters import LONGEST_VALUE, MOST_VALUES, Parameter, flags
 
 KNOWN = (
     Parameter("model", "a name", needed=True),

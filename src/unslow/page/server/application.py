@@ -27,10 +27,10 @@ from unslow.page.server.endpoints import (
     VIEW_ENDPOINTS,
     Endpoint,
     Question,
-    flags,
     imported,
 )
 from unslow.page.server.guard import LARGEST_BODY_BYTES, PAGE, Guard, ServerIdentity, Ticket
+from unslow.page.server.parameters import flags
 from unslow.page.server.runs import BusyError, NotThereError, StartedRun
 from unslow.page.server.state import ServerState
 from unslow.show.clean import without_controls
