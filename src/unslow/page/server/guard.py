@@ -22,7 +22,6 @@ LONGEST_PATH = 400  # Characters; the longest that means something ends with the
 _OWN_SITE = ("same-origin", "none")
 """What a browser says of a request by the page itself, and of an address that somebody typed or opened."""
 _OPEN = "open the address that `unslow serve` printed, with its token"
-# There are no cookies, which all ports of a host share, and no CORS headers: no other page has any business here.
 _POLICY = (
     "default-src 'none'; script-src 'nonce-{0}'; style-src 'nonce-{0}'; connect-src 'self'; img-src data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -38,6 +37,7 @@ HEADERS = {
     "cross-origin-embedder-policy": "require-corp",
     "permissions-policy": "camera=(), microphone=(), geolocation=(), usb=()",
 }
+"""No cookies, which all ports of a host share, and no CORS: no other page has any business here."""
 _REFUSED_PAGE = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>unslow: refused</title><h1>{}</h1><p>{}.</p></html>
