@@ -182,9 +182,13 @@ def cache_types(case: Case, found: FoundModel, base: Settings) -> list[str]:
     """The types that its runtime can be told, and with which llama.cpp starts."""
     name = case.runtime.name.value_or("")
     able = ABILITIES.get({"Ollama": "ollama", "LM Studio": "lm_studio"}.get(name, "llama.cpp"), ABILITIES["llama.cpp"])
+    return startable(found, base, able.cache_types)
+
+
+def startable(found: FoundModel, base: Settings, kinds: tuple[str, ...]) -> list[str]:
+    """The types of cache with which llama.cpp starts."""
     hyper = hyper_of(found.blueprint)
-    told = [(kind, base._replace(key_type=kind, value_type=kind)) for kind in able.cache_types]
-    return [kind.lower() for kind, settings in told if not refusal(hyper, settings)]
+    return [kind.lower() for kind in kinds if not refusal(hyper, base._replace(key_type=kind, value_type=kind))]
 
 
 def now_of(case: Case, answers: GgufAnswers) -> tuple[WhatIf, str]:
