@@ -7,7 +7,7 @@ from cases import cpu_case, gpu_case, with_facts
 from unslow.facts.machine import Gpu, GpuProcess
 from unslow.facts.runtime import Buffer
 from unslow.facts.values import GIB, not_found, reported
-from unslow.live.tick import MOST_STRANGERS, HostNow, bars_of
+from unslow.live.tick import MOST_STRANGERS, NOT_TOLD, OTHERS, REST, UNNAMED, HostNow, bars_of
 from unslow.page.view import MemoryBar, MemoryPart
 
 
@@ -51,7 +51,7 @@ def test_a_card_with_the_server_a_stranger_and_the_rest():
         ),
     )
     (bar,) = bars_of(case, {0: 11.0 * GIB}, HostNow())
-    own = {"weights": 6 * GIB, "KV cache": GIB, "buffers": GIB, "server itself": GIB}
+    own = {"weights": 6 * GIB, "KV cache": GIB, "buffers": GIB, REST: GIB}
     assert sizes(bar) == {**own, "game": 2 * GIB, "free": 13 * GIB}
     assert sum(part.bytes for part in bar.parts) == bar.capacity_bytes
 
@@ -64,7 +64,7 @@ def test_each_card_has_its_own_buffers():
     )
     first, second = bars_of(case, {}, HostNow())
     assert (sizes(first)["weights"], sizes(second)["weights"]) == (6 * GIB, 4 * GIB)
-    assert sizes(first)["driver and others"] == 4 * GIB - 7, "as the probe saw it, where nobody samples"
+    assert sizes(first)[UNNAMED] == 4 * GIB - 7, "as the probe saw it, where nobody samples"
 
 
 def laid_out(gpu: dict[str, int], host: dict[str, int], **changes):
@@ -83,7 +83,7 @@ def test_a_server_that_tells_nothing_is_shown_as_it_is_laid_out():
     case = with_facts(case, {"runtime.buffers": not_found("no log")})
     bars = bars_of(case, {}, ram(16.0 * GIB, 12.0 * GIB, 3.0 * GIB), laid_out(LAID, {"weights": GIB}))
     own = {"weights": 6 * GIB, "KV cache": 2 * GIB, "buffers": GIB}
-    assert sizes(bars[0]) == {**own, "driver and others": GIB, "free": 14 * GIB}
+    assert sizes(bars[0]) == {**own, UNNAMED: GIB, "free": 14 * GIB}
     assert sizes(bars[1])["weights"] == GIB
     for bar in bars:
         assert sum(part.bytes for part in bar.parts) == bar.capacity_bytes
@@ -95,14 +95,14 @@ def test_a_server_that_tells_nothing_is_shown_as_it_is_laid_out():
 def test_where_it_cannot_lie_as_it_is_laid_out_nobody_is_named(laid):
     case = with_facts(with_cards(card(0), pid=7), {"runtime.buffers": not_found("no log")})
     (bar,) = bars_of(case, {}, HostNow(), laid)
-    assert sizes(bar) == {"not told whose": 10 * GIB, "free": 14 * GIB}
+    assert sizes(bar) == {NOT_TOLD: 10 * GIB, "free": 14 * GIB}
 
 
 def test_what_the_driver_says_that_the_server_holds_is_the_servers():
     own = GpuProcess(pid=7, name=reported("llama-server", "nvml"), vram_bytes=reported(9 * GIB, "nvml"))
     case = with_facts(with_cards(card(0, own), pid=7), {"runtime.buffers": not_found("no log")})
     (bar,) = bars_of(case, {}, HostNow())
-    assert sizes(bar) == {"server itself": 9 * GIB, "driver and others": GIB, "free": 14 * GIB}
+    assert sizes(bar) == {REST: 9 * GIB, UNNAMED: GIB, "free": 14 * GIB}
 
 
 def test_more_than_there_is_says_by_how_much():
@@ -131,8 +131,8 @@ def test_mapped_weights_are_the_servers_though_the_kernel_calls_them_free():
     )
     bar = host(case)
     assert sizes(bar)["weights"] == 2 * GIB
-    assert sizes(bar)["server itself"] == GIB // 2
-    assert sizes(bar)["others"] == 3 * GIB, "of four in use one is the server's"
+    assert sizes(bar)[REST] == GIB // 2
+    assert sizes(bar)[OTHERS] == 3 * GIB, "of four in use one is the server's"
     assert sum(part.bytes for part in bar.parts) == 16 * GIB
 
 
@@ -149,7 +149,7 @@ def test_with_a_gpu_and_no_account_nobody_knows_what_lies_in_ram():
     case = with_facts(
         gpu_case(), {"runtime.buffers": not_found("no"), "machine.gpus.0.vram_total_bytes": not_found("no")}
     )
-    assert {part.name for part in host(case).parts} == {"server itself", "others", "free"}
+    assert {part.name for part in host(case).parts} == {REST, OTHERS, "free"}
 
 
 def test_a_host_that_nobody_reads_has_no_bar():

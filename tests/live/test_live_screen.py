@@ -121,7 +121,7 @@ def test_arrows_choose_among_several_servers():
 
     text = shown(source, act, (80, 40)).text
     assert source.steps == [1, -1, 1]
-    assert "▶ llama.cpp model 1" in text
+    assert f"▶ {names[1]}" in text
     assert "2/3" in text
 
 

@@ -44,13 +44,9 @@ def test_long_words_are_cut_with_dots():
 def test_plain_lines_say_what_is_new_and_numbers_each_time(wording):
     plain = PlainLines()
     first = plain.lines(decoding())
-    assert first[0].startswith("watching Qwen3 8B Q4_K_M")
-    assert "no prompt is sent" in first[0]
-    wording(first)
+    wording(first, tells="Qwen3 8B Q4_K_M")
     (second,) = plain.lines(decoding(90.0))
-    assert second.startswith(
-        "10:20:30 decode, 90.0 tok/s (45.0 each), 2 running, 1 waiting, wall device memory reads 61%"
-    )
+    wording(second, tells=("10:20:30 decode", "90.0 tok/s", "45.0", "2 running", "1 waiting", "61%"))
     assert second.isascii()
     changed = plain.lines(decoding(suspicion=Suspicion(kind="nothing", title="nothing stands out")))
     wording(changed[0])
@@ -59,16 +55,16 @@ def test_plain_lines_say_what_is_new_and_numbers_each_time(wording):
 def test_plain_lines_of_a_server_that_goes_and_comes():
     plain = PlainLines()
     plain.lines(decoding())
-    gone = plain.lines(decoding(server=ServerNow(state="gone", model="Qwen3 8B Q4_K_M"), notes=("it went away",)))
-    assert "it went away" in gone
+    gone = plain.lines(decoding(server=ServerNow(state="gone", model="Qwen3 8B Q4_K_M"), notes=("a note",)))
+    assert "a note" in gone
     assert gone[-1] == "10:20:30 gone"
-    silent = ServerNow(state="silent", because="no answer for 4 s")
-    assert "no answer for 4 s" in plain.lines(decoding(server=silent))
+    silent = ServerNow(state="silent", because="a reason")
+    assert silent.because in plain.lines(decoding(server=silent))
 
 
 def test_plain_lines_without_a_server_and_without_a_speed(wording):
     plain = PlainLines()
-    assert plain.lines(Tick())[0].startswith("No server")
+    wording(plain.lines(Tick()))
     assert plain.lines(Tick()) == []
     missing = SpeedNow(missing=Missing(why="it hides its slots", how_to_get="drop --no-slots"))
     wording(plain.lines(decoding(speed=missing)), tells="--no-slots")

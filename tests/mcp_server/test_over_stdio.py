@@ -108,8 +108,8 @@ def test_nobody_pays_for_more_words_than_are_worth_it(session):
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("diagnose", "keeps 13 of 33 layers on the CPU"),
-        ("triage", "Slow because 52% of t"),
+        ("diagnose", "13 of 33"),
+        ("triage", "52%"),
         ("triage file", "qwen3:32b"),
         ("fit", "FITS"),
         ("predict", "tok/s"),
@@ -144,33 +144,31 @@ def test_what_was_ruled_out_is_told_when_it_is_asked_for(session):
 
 
 @pytest.mark.parametrize(
-    ("name", "message", "hint"),
+    ("name", "tells"),
     [
-        ("misspelled", "unknown option contxt; did you mean context?", ""),
-        ("wrong type", "--context must be a whole number", "all tokens"),
-        ("impossible", "needs a speed that it must not fall below", "--least-speed"),
-        ("unknown model", "nobody-made-this-9000b", ""),
-        ("no users", "--users must be between 1 and 4,096 (got 0)", "at once"),
-        ("two texts", "a text or a file", "one of them"),
-        ("elsewhere", "192.0.2.1 is another machine", "--allow-host 192.0.2.1"),
-        ("measuring", "no measuring", "measure=false"),
-        ("standard input", "no standard input", "a file"),
+        ("misspelled", ("contxt", "context?")),
+        ("wrong type", "--context"),
+        ("impossible", "--least-speed"),
+        ("unknown model", "nobody-made-this-9000b"),
+        ("no users", ("--users", "1", "4,096", "0")),
+        ("two texts", "triage"),
+        ("elsewhere", ("192.0.2.1", "--allow-host 192.0.2.1")),
+        ("measuring", "measure=false"),
+        ("standard input", "model"),
     ],
 )
-def test_what_is_asked_wrongly_is_said_with_a_hint(session, name, message, hint):
+def test_what_is_asked_wrongly_is_said_with_a_hint(session, name, tells, wording):
     answer = session.answers[name]
     assert answer.is_error
-    said, _, hinted = text(answer).partition("\nhint: ")
-    assert message in said
-    assert hint in hinted
+    wording(text(answer), tells=tells)
 
 
-def test_changes_are_refused_unless_the_user_allows_them(session):
-    assert "--allow-apply" in session.refused["apply"]
-    assert "--allow-apply" in session.refused["undo"]
-    assert "no tool 'format_disk'" in session.refused["format_disk"]
+def test_changes_are_refused_unless_the_user_allows_them(session, wording):
+    for name in ("apply", "undo"):
+        wording(session.refused[name], tells=(name, "--allow-apply"))
+    wording(session.refused["format_disk"], tells="'format_disk'")
 
 
-def test_progress_is_told(session):
-    assert "reading report.txt" in [words for _, words in session.progress]
-    assert "searching settings for qwen3-8b" in [words for _, words in session.progress]
+def test_progress_is_told(session, wording):
+    said = [words for _, words in session.progress]
+    wording([words for words in said if "report.txt" in words or "qwen3-8b" in words])

@@ -91,7 +91,7 @@ def test_a_benchmark_after_a_diagnosis_is_what_was_seen_last(taken_at, is_newer)
     after = msgspec.structs.replace(bench("h200_timeline.json"), taken_at=taken_at)
     (subject,) = view_of(diagnose(snapshot), snapshot, benches=[after]).subjects
     assert subject.timeline is not None
-    assert subject.timeline.summary.startswith("Of the benchmark") == is_newer
+    assert (taken_at[:10] in subject.timeline.summary) == is_newer
 
 
 def test_benchmarks_that_are_given_are_drawn():

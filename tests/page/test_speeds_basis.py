@@ -10,7 +10,6 @@ from unslow.facts.values import Unknown
 from unslow.page.roofline import roofline_view
 from unslow.page.speeds import Basis, basis_of, depth_curve, speed_rows, users_curve
 from unslow.page.view import CurveView, RooflineView
-from unslow.think.case.work import Cure
 from unslow.think.judge.judge import judge
 
 QUIET = Path(__file__).parents[1] / "snapshots" / "h200_watched_timeline.json"
@@ -23,7 +22,7 @@ def quiet() -> Case:
 
 @pytest.mark.parametrize("case", [gpu_case(), cpu_case()])
 def test_a_set_up_that_is_known_is_drawn_as_it_is(case: Case):
-    assert basis_of(case) == Basis(Cure(), "as it is set up")
+    assert basis_of(case) == Basis()
 
 
 def test_of_a_quiet_server_the_best_that_fits_is_drawn(wording):

@@ -29,7 +29,7 @@ def test_the_verdict_is_the_heading(wording):
     for judged in (slow(), judge(gpu_case()), judge(FIRING["memory_allocation_failed"]())):
         assert wording(shown(judged).splitlines()[0]).startswith("### ")
     empty = Report(unslow_version="1", machine={}, subjects=())
-    assert "Nothing was found" in render(empty, "markdown", width=80, color=False)
+    wording(render(empty, "markdown", width=80, color=False).splitlines()[0])
 
 
 def test_a_finding_cites_its_evidence_and_gives_its_fix(wording):
@@ -62,10 +62,8 @@ def test_questions_are_ready_to_copy(wording):
     asks = (Question(command="ollama ps", why="shows the share"), Question(command="nvidia-smi", why="shows the GPU"))
     text = shown(slow(ask_next=asks))
     wording([line for line in text.splitlines() if line.startswith("Please run")])
-    assert (
-        "- It shows the share:\n  ```sh\n  ollama ps\n  ```\n- It shows the GPU:\n  ```sh\n  nvidia-smi\n  ```\n"
-        in text
-    )
+    wording([line for line in text.splitlines() if line.startswith("- It ")], tells=[ask.why for ask in asks])
+    assert re.findall(r":\n  ```sh\n  (.*)\n  ```\n", text) == [ask.command for ask in asks]
     wording([line for line in shown(slow(ask_next=asks[:1])).splitlines() if line.startswith("Please run")])
     assert "Please run" not in shown(slow())
 
@@ -80,13 +78,13 @@ def test_suspicions_contradictions_and_what_was_understood(wording):
     wording(alone[: alone.index("\n\n- it swaps (`swapping`)")].splitlines()[-1])
     against = Contradicted(about="context_length", says=("8192 [a:1]", "4096 [b:2]"), meaning="It was reduced.")
     text = shown(slow(contradictions=(against,), known=(told("Llama-3.1-8B"),)))
-    assert "- context_length: 8192 \\[a:1\\]; 4096 \\[b:2\\]. It was reduced." in text
-    assert "<summary>What was understood</summary>\n\n- model: Llama-3.1-8B (report.txt:3, in words)" in text
+    wording(text, about="context_length", tells=("8192", "a:1", "4096", "b:2", "It was reduced."))
+    assert wording(re.search(r"<summary>(.*)</summary>\n\n(- .*)", text).groups(), tells="Llama-3.1-8B (report.txt:3")
 
 
 def test_what_was_ruled_out_on_demand():
     ruled_out = (RuledOut(cause="swapping", because="no swap"),)
-    assert "Ruled out" not in shown(slow(ruled_out=ruled_out))
+    assert "no swap" not in shown(slow(ruled_out=ruled_out))
     assert "- `swapping`: no swap" in shown(slow(ruled_out=ruled_out), everything=True)
     alike = (*ruled_out, RuledOut(cause="queueing", because="no swap"))
     assert "- `swapping`, `queueing`: no swap" in shown(slow(ruled_out=alike), everything=True)
@@ -94,7 +92,7 @@ def test_what_was_ruled_out_on_demand():
 
 def test_it_says_what_it_rests_on(wording):
     wording(shown(slow(known=(told("x"),))).splitlines()[-1], tells="1.2")
-    assert shown(slow()).rstrip().endswith("<sub>Written by unslow 1.2.</sub>")
+    wording(shown(slow()).splitlines()[-1], tells="1.2")
 
 
 @pytest.mark.parametrize(

@@ -37,11 +37,7 @@ def test_the_list(wording):
         total=9,
         width=150,
     )
-    assert "20260115T100001-ab12" in text
-    assert "2026-01-15 10:00" in text
-    assert "before the update" in text
-    wording(text)
-    assert "and 7 more" in text
+    wording(text, tells=("20260115T100001-ab12", "2026-01-15 10:00", "before the update", " 7 "))
     assert max(map(len, listed(entry(1)).splitlines())) <= 120
     narrow = listed(entry(1, label="before"), width=60)
     assert "20260115T100001-ab12" in narrow
@@ -50,9 +46,9 @@ def test_the_list(wording):
     assert max(map(len, narrow.splitlines())) <= 60
 
 
-def test_states_and_protocols_are_noted():
+def test_states_and_protocols_are_noted(wording):
     text = listed(entry(1, "interrupted"), entry(2, "running"), entry(3, protocol="imported"))
-    assert [word in text for word in ("stopped", "running now", "imported")] == [True] * 3
+    wording(text, tells="imported")
 
 
 def test_an_empty_list_says_where_it_would_be(wording):
@@ -98,14 +94,9 @@ def test_a_comparison_says_it_plainly_first(wording):
     assert max(map(len, shown(compare(70.0, runtime_version="b9100"), 70).splitlines())) <= 70
 
 
-@pytest.mark.parametrize(
-    ("after", "verdict", "words"),
-    [(130.0, "FASTER", "30 % faster than before"), (97.0, "", "than before|noise"), (100.0, "", "noise")],
-)
-def test_other_verdicts(after, verdict, words):
-    first = shown(compare(after)).splitlines()[0]
-    assert verdict in first
-    assert any(word in first for word in words.split("|"))
+@pytest.mark.parametrize(("after", "facts"), [(130.0, ("FASTER", "30 %")), (97.0, "3.0 %"), (100.0, "0.0 %")])
+def test_other_verdicts(after, facts, wording):
+    wording(shown(compare(after)).splitlines()[0], tells=facts)
 
 
 def test_the_sentence_is_about_the_figure_that_decides(wording):
@@ -131,7 +122,7 @@ def test_a_comparison_for_a_program():
     data = json.loads(as_json(compared_fields(compare(70.0, runtime_version="b9100"))))
     assert data["comparison"]["verdict"] == "slower"
     assert data["changes"][0]["fact"] == "runtime.version"
-    assert data["said"].startswith("30 % slower")
+    assert data["said"].startswith("30 % ")
     assert "passes" not in data["before"]
 
 

@@ -43,14 +43,14 @@ REPORT = TuneReport(
 
 def test_the_winner_its_gains_and_its_line_are_shown(wording):
     text = render_tune(REPORT, "terminal", width=120, color=False)
-    assert text.startswith(" FASTER   it is")
+    assert text.startswith(f" FASTER   {REPORT.because}")
     wording(text, about="1.500", tells=("95 %", "1.200", "1.800"))
     wording(text, about="1.100")
     wording(text, about="2 s", tells=("1 s", "3 s"))
     assert "\n  llama-server -t 8\n" in text
     assert "\x1b" not in text
     same = render_tune(msgspec.structs.replace(REPORT, plan=0), "terminal", width=120, color=False)
-    assert "the speed of the plan" not in same
+    assert "×1.100" not in same  # a plan that is the default is told once
 
 
 def test_one_round_is_one(wording):

@@ -43,12 +43,13 @@ def test_a_speed_up_and_what_was_promised(wording):
     assert "\x1b" not in text
 
 
-def test_broken_answers_come_first():
+def test_broken_answers_come_first(wording):
     broken = side(30.0, "2", ("!" * 60,) * 12)
     text = shown(side(10.0, "1"), broken)
     assert text.startswith(" ANSWERS CHANGED ")
-    assert text.count("12 of 12 answers are empty") == 1
-    assert shown(side(10.0, "1"), broken, "markdown").startswith("### The change breaks its answers\n")
+    assert text.count("12 of 12") == 1
+    wording(text, about="12 of 12")
+    wording(shown(side(10.0, "1"), broken, "markdown").splitlines()[0])
 
 
 def test_one_round_has_no_interval():
@@ -70,7 +71,7 @@ def test_what_was_kept_says_what_comes_next():
 
 
 def test_no_such_format():
-    with pytest.raises(UserError, match="no format 'pdf'"):
+    with pytest.raises(UserError, match="'pdf'"):
         render_verify.check_format("pdf")
 
 
@@ -103,4 +104,4 @@ def test_the_line_that_comes_next_can_be_run():
 def test_a_server_that_fails_is_broken(wording):
     broken = msgspec.structs.replace(side(30.0, "2"), failures=("reset",) * 9)
     wording(shown(side(10.0, "1"), broken), about="9 of 15")
-    assert shown(side(10.0, "1"), broken, "markdown").startswith("### The change breaks the server\n")
+    wording(shown(side(10.0, "1"), broken, "markdown").splitlines()[0])

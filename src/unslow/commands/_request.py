@@ -3,7 +3,7 @@
     context: Annotated[int | None, Option("tokens of context", "-c", metavar="N", least=0, most=2**27)] = None
 
 The command line (`_parser`), the Python function (`function_of`), the tool for agents (`unslow.mcp.tools`) and the
-parameters of the web API (`unslow.page.server.endpoints`) are made from `fields_of` such a struct; each hands what it
+parameters of the web API (`unslow.page.server.parameters`) are made from `fields_of` such a struct; each hands what it
 was given, by name, to `Request.from_flags`.
 """
 

@@ -69,7 +69,8 @@ class ViewRequest(Looking, frozen=True, kw_only=True):
 
 def _view(request: ViewRequest, progress: Progress) -> "View":
     from unslow.commands.diagnose.request import resolve_request
-    from unslow.page.build import masked_view, view_target
+    from unslow.page.build import view_target
+    from unslow.page.report import masked_view
 
     seen = view_target(resolve_request(request), progress, ready=request.ready)
     return masked_view(seen.view, seen.looked) if request.masked else seen.view

@@ -26,6 +26,7 @@ from unslow.live.watcher import Eyes, Watching, checked_request, ticks, watched_
 from unslow.look.system.live import LiveSystem
 from unslow.show.clean import safe, safe_json
 
+FOUND, CANNOT_TELL = 0, 3
 _MOST_COLUMNS = 500
 _WIDTH = 100  # Of one moment as text
 
@@ -81,36 +82,6 @@ class PlainLines:
         return f"{tick.at[11:19]} " + ", ".join(piece for piece in pieces if piece)
 
 
-def whole_moment(tick: Tick, glyphs: Glyphs) -> str:
-    """Everything that is known of one moment, each panel with its label."""
-    lines, before = [], ""
-    for row in panel_rows(tick, (), _WIDTH, glyphs):
-        label = row.panel if row.panel != before else ""
-        before = row.panel
-        lines.append(f"{label:<11}{row.text.plain}".rstrip())
-    title = f"{tick.server.model} {tick.server.runtime} {tick.server.url}".strip()
-    return safe("\n".join([*([title] if title else []), *lines, ONLY_LOOKS]))
-
-
-FOUND, CANNOT_TELL = 0, 3
-
-
-def glyphs_for(*, ascii_only: bool) -> Glyphs:
-    """Blocks where they can be written, and where nobody asked for plain letters."""
-    encodings = [getattr(stream, "encoding", None) for stream in (sys.stdout, sys.stderr)]
-    # A language without letters beyond ASCII: Python itself writes UTF-8 even there
-    told = (os.environ.get(name) for name in ("LC_ALL", "LC_CTYPE", "LANG"))
-    is_plain = next((language for language in told if language), "") in ("C", "POSIX")
-    return ASCII if ascii_only or is_plain or not all(map(is_unicode, encodings)) else BLOCKS
-
-
-def is_terminal() -> bool:
-    """Whether a screen can be drawn: keys come in, and what is drawn is seen."""
-    streams = (sys.stdin, sys.stdout, sys.stderr)
-    seen = all(stream is not None and stream.isatty() for stream in streams)
-    return seen and os.environ.get("TERM", "dumb") not in ("dumb", "")
-
-
 def watch(asked: WatchRequest) -> int:
     """Show what runs until somebody quits; the exit status."""
     request, glyphs = checked_request(asked), glyphs_for(ascii_only=asked.ascii)
@@ -124,6 +95,22 @@ def watch(asked: WatchRequest) -> int:
         else:
             _draw(watching, request, glyphs, system)
         return FOUND if watching.is_found else CANNOT_TELL
+
+
+def is_terminal() -> bool:
+    """Whether a screen can be drawn: keys come in, and what is drawn is seen."""
+    streams = (sys.stdin, sys.stdout, sys.stderr)
+    seen = all(stream is not None and stream.isatty() for stream in streams)
+    return seen and os.environ.get("TERM", "dumb") not in ("dumb", "")
+
+
+def glyphs_for(*, ascii_only: bool) -> Glyphs:
+    """Blocks where they can be written, and where nobody asked for plain letters."""
+    encodings = [getattr(stream, "encoding", None) for stream in (sys.stdout, sys.stderr)]
+    # A language without letters beyond ASCII: Python itself writes UTF-8 even there
+    told = (os.environ.get(name) for name in ("LC_ALL", "LC_CTYPE", "LANG"))
+    is_plain = next((language for language in told if language), "") in ("C", "POSIX")
+    return ASCII if ascii_only or is_plain or not all(map(is_unicode, encodings)) else BLOCKS
 
 
 def _write_ticks(watching: Watching, request: WatchRequest, glyphs: Glyphs, system: LiveSystem) -> None:
@@ -155,3 +142,14 @@ def _draw(watching: Watching, request: WatchRequest, glyphs: Glyphs, system: Liv
         eyes.stop()
     if screen.error is not None:
         raise screen.error
+
+
+def whole_moment(tick: Tick, glyphs: Glyphs) -> str:
+    """Everything that is known of one moment, each panel with its label."""
+    lines, before = [], ""
+    for row in panel_rows(tick, (), _WIDTH, glyphs):
+        label = row.panel if row.panel != before else ""
+        before = row.panel
+        lines.append(f"{label:<11}{row.text.plain}".rstrip())
+    title = f"{tick.server.model} {tick.server.runtime} {tick.server.url}".strip()
+    return safe("\n".join([*([title] if title else []), *lines, ONLY_LOOKS]))

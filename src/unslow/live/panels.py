@@ -10,11 +10,97 @@ from unslow.page.view import MemoryBar
 from unslow.show.units import GIB, rate, size, span
 
 SPEED, WALL, PHASES, REQUESTS, SUSPICION = "Speed", "Wall", "Phases", "Requests", "Suspicion"
+DEVICES, MEMORY, HOST, SERVERS = "Devices", "Memory", "Host", "Servers"
+ONLY_LOOKS = "It only looks: no prompt is sent."
+KEYS = "q quit  p pause  ? help"
+NOBODY = "No server of a model was found. Start one, such as llama-server or Ollama; it is seen within a few seconds."
+PHASE_WORDS = {"busy": "at work, not told at what", "unknown": "not told"}
+HELP = """unslow watch shows a running server as it works. It sends no prompt: it reads what the server tells of itself
+(/slots, /metrics), its log, the drivers and the kernel.
+
+Speed      tokens per second of all requests now; what one request should get here, and the ceiling of the memory
+Wall       what a token's time goes to, as measured where a request is seen, else as predicted
+Phases     idle, prefill (reading a prompt), decode (answering), queue, load: now and over the last minute
+Requests   how many run and wait, and each one
+Suspicion  the first cause that is found or suspected by what is seen; `unslow` measures and says more
+Devices    GPUs: busy, clock, power, temperature, memory; why the driver holds one back
+Memory     weights, KV cache, buffers, other programs, free
+Host       processors, memory, swapping, disks
+
+q, Ctrl-C quit    p pause the screen    up, down, left, right choose a server    ? this page"""
+_SHORT = {
+    "Devices": "GPU", "Memory": "Mem", "Requests": "Reqs", "Suspicion": "Why", "Phases": "Phase", "Servers": "Srv",
+}  # fmt: skip
 _FAR = 0.8  # Of the low end of what is expected: a speed below it is shown as bad
 _FEWEST_CHART_ROWS, _MOST_CHART_ROWS = 3, 8
 _PHASE_STYLES = {"decode": "green", "prefill": "cyan", "queue": "yellow", "load": "yellow", "idle": "dim"}
 _KINDS = {"found": "bold red", "suspected": "yellow", "nothing": "green", "cannot_tell": ""}
-PHASE_WORDS = {"busy": "at work, not told at what", "unknown": "not told"}
+_PART_STYLES = {
+    "weights": "blue", "kv": "cyan", "compute": "magenta", "stranger": "yellow", "reserve": "dim", "free": "dim",
+    "lacking": "bold red",
+}  # fmt: skip
+_GHZ, _MB = 1e9, 1e6
+_SMALL_SHARE = 0.002  # Of a memory: a part that is smaller has no words of its own
+
+
+def screen_lines(
+    tick: Tick, history: Sequence[float | None], size: tuple[int, int], glyphs: Glyphs, *, paused: bool = False
+) -> list[Text]:
+    """Exactly as many lines as the screen has."""
+    width, height = size
+    more = "  arrows choose" if len(tick.servers) > 1 else ""
+    words = f"{ONLY_LOOKS}  {KEYS}{more}"
+    if len(words) > width:
+        words = f"Only looks. {KEYS}{more}"
+    title, foot = _title(tick, width, glyphs, paused=paused), cut(styled((words, "dim")), width, glyphs.ellipsis)
+    rows = fitted(panel_rows(tick, history, width, glyphs), height - 2)
+    drawn = chart_rows(tick.speed, history, width, height - 2 - len(rows), glyphs)
+    after = max((at for at, row in enumerate(rows) if row.panel == SPEED), default=-1) + 1
+    rows[after:after] = drawn
+    if width < 60:  # noqa: PLR2004 (where labels are short)
+        rows = [row._replace(panel=_SHORT.get(row.panel, row.panel)) for row in rows]
+    lines = [title, *labelled(rows, width, glyphs.ellipsis)][: max(1, height - 1)]
+    blank = [Text("", end="")] * (height - 1 - len(lines))
+    return [*lines, *blank, foot][:height]
+
+
+def _title(tick: Tick, width: int, glyphs: Glyphs, *, paused: bool) -> Text:
+    server, minutes = tick.server, int(tick.seconds)
+    clock = "paused" if paused else f"{minutes // 3600}:{minutes // 60 % 60:02}:{minutes % 60:02}"
+    where = server.url.partition("://")[2]
+    number = f"{tick.chosen + 1}/{len(tick.servers)} " if len(tick.servers) > 1 else ""
+    name = " ".join(word for word in (f"unslow watch {number}".rstrip(), server.model, server.runtime, where) if word)
+    left = cut(styled((name, "bold")), width - len(clock) - 1, glyphs.ellipsis)
+    left.append(" " * max(1, width - left.cell_len - len(clock))).append(clock)
+    left.stylize("reverse")
+    return left
+
+
+def help_lines(size: tuple[int, int], glyphs: Glyphs) -> list[Text]:
+    """The page of help, cut to the screen."""
+    width, height = size
+    lines = []
+    for line in HELP.splitlines():
+        label, text = (line[:11], line[11:]) if line[9:11] == "  " else ("", line)
+        for at, piece in enumerate(wrapped(text, max(10, width - len(label)), 4)):
+            lines.append(styled((label if at == 0 else " " * len(label), "bold"), piece))
+    return [cut(line, width, glyphs.ellipsis) for line in lines[: height - 1]] + [styled((KEYS, "dim"))]
+
+
+def panel_rows(tick: Tick, history: Sequence[float | None], width: int, glyphs: Glyphs) -> list[Row]:
+    """Every panel in its order."""
+    if not tick.servers:
+        return [Row("Servers", styled(line)) for line in wrapped(NOBODY, room(width), 6)]
+    rows, server = [], tick.server
+    if server.state not in ("answers", "none"):
+        words = {"loading": "the model is still loading", "gone": "the server went away; looking for it"}
+        text = words.get(server.state) or server.because or "it does not answer"
+        rows = [Row("Server", styled((line, "bold yellow"))) for line in wrapped(text, room(width), 2)]
+    rows += speed_rows(tick, history, width, glyphs) + wall_rows(tick, width)
+    rows += suspicion_rows(tick, width) + phase_rows(tick, width, glyphs) + request_rows(tick)
+    rows += device_rows(tick, width, glyphs) + memory_rows(tick, width, glyphs) + host_rows(tick)
+    notes = [line for note in tick.notes for line in wrapped(note, room(width), 2)]
+    return rows + server_rows(tick, glyphs) + [Row("Notes", styled((line, "dim")), 9) for line in notes]
 
 
 def speed_rows(tick: Tick, history: Sequence[float | None], width: int, glyphs: Glyphs) -> list[Row]:
@@ -111,6 +197,34 @@ def wall_rows(tick: Tick, width: int) -> list[Row]:
     return [Row(WALL, words), *([Row(WALL, styled(("then " + ", ".join(rest), "dim")), 7)] if rest else [])]
 
 
+def suspicion_rows(tick: Tick, width: int) -> list[Row]:
+    """The first cause that is there or suspected, and its number."""
+    found = tick.suspicion
+    if found is None:
+        return [Row(SUSPICION, styled(("judging ...", "dim")))]
+    wide = room(width)
+    title, *more = wrapped(suspicion_words(found), wide, 3)
+    rows = [Row(SUSPICION, styled((title, _KINDS[found.kind])))]
+    rows += [Row(SUSPICION, styled((line, _KINDS[found.kind])), 2) for line in more]
+    if found.because:
+        rows += [Row(SUSPICION, styled(line), 3 + at) for at, line in enumerate(wrapped(found.because, wide, 4))]
+    if found.fix:
+        rows += [Row(SUSPICION, styled((line, "cyan")), 10 + at) for at, line in enumerate(wrapped(found.fix, wide, 3))]
+    if found.command:  # whole on a row of its own: half a line must not look like one to copy
+        rows += [Row(SUSPICION, styled((found.command, "cyan")), 10)]
+    return rows
+
+
+def suspicion_words(found: Suspicion) -> str:
+    """The title with what it costs."""
+    words = f"perhaps: {found.title}" if found.kind == "suspected" else found.title
+    if found.speedup and found.speedup > 1.005:  # noqa: PLR2004 (what rounds to 1.00)
+        words += f"; without it {found.speedup:.2g} times as fast"
+    elif found.cost:
+        words += f"; costs {span(found.cost.seconds)} a {found.cost.per.replace('_', ' ')}"
+    return f"{words} (and {found.more} more)" if found.more else words
+
+
 def phase_rows(tick: Tick, width: int, glyphs: Glyphs) -> list[Row]:
     """What it does now, and the shares of the last minute."""
     phases = tick.phases
@@ -152,43 +266,6 @@ def request_words(one: RequestNow) -> str:
     speed = f"{rate(one.tokens_per_s)} tok/s, " if one.tokens_per_s is not None else ""
     after = f" after a prompt{prompt}" if prompt else ""
     return f"slot {one.slot}: {speed}{one.tokens:,} token{'' if one.tokens == 1 else 's'}{after}"
-
-
-def suspicion_rows(tick: Tick, width: int) -> list[Row]:
-    """The first cause that is there or suspected, and its number."""
-    found = tick.suspicion
-    if found is None:
-        return [Row(SUSPICION, styled(("judging ...", "dim")))]
-    wide = room(width)
-    title, *more = wrapped(suspicion_words(found), wide, 3)
-    rows = [Row(SUSPICION, styled((title, _KINDS[found.kind])))]
-    rows += [Row(SUSPICION, styled((line, _KINDS[found.kind])), 2) for line in more]
-    if found.because:
-        rows += [Row(SUSPICION, styled(line), 3 + at) for at, line in enumerate(wrapped(found.because, wide, 4))]
-    if found.fix:
-        rows += [Row(SUSPICION, styled((line, "cyan")), 10 + at) for at, line in enumerate(wrapped(found.fix, wide, 3))]
-    if found.command:  # whole on a row of its own: half a line must not look like one to copy
-        rows += [Row(SUSPICION, styled((found.command, "cyan")), 10)]
-    return rows
-
-
-def suspicion_words(found: Suspicion) -> str:
-    """The title with what it costs."""
-    words = f"perhaps: {found.title}" if found.kind == "suspected" else found.title
-    if found.speedup and found.speedup > 1.005:  # noqa: PLR2004 (what rounds to 1.00)
-        words += f"; without it {found.speedup:.2g} times as fast"
-    elif found.cost:
-        words += f"; costs {span(found.cost.seconds)} a {found.cost.per.replace('_', ' ')}"
-    return f"{words} (and {found.more} more)" if found.more else words
-
-
-DEVICES, MEMORY, HOST, SERVERS = "Devices", "Memory", "Host", "Servers"
-_PART_STYLES = {
-    "weights": "blue", "kv": "cyan", "compute": "magenta", "stranger": "yellow", "reserve": "dim", "free": "dim",
-    "lacking": "bold red",
-}  # fmt: skip
-_GHZ, _MB = 1e9, 1e6
-_SMALL_SHARE = 0.002  # Of a memory: a part that is smaller has no words of its own
 
 
 def device_rows(tick: Tick, width: int, glyphs: Glyphs) -> list[Row]:
@@ -292,84 +369,3 @@ def server_rows(tick: Tick, glyphs: Glyphs) -> list[Row]:
         rank = 3 if abs(at - tick.chosen) <= 1 else 12
         rows.append(Row(SERVERS, styled((f"{mark} {name}", "bold" if at == tick.chosen else "")), rank))
     return rows
-
-
-ONLY_LOOKS = "It only looks: no prompt is sent."
-KEYS = "q quit  p pause  ? help"
-NOBODY = "No server of a model was found. Start one, such as llama-server or Ollama; it is seen within a few seconds."
-_SHORT = {
-    "Devices": "GPU", "Memory": "Mem", "Requests": "Reqs", "Suspicion": "Why", "Phases": "Phase", "Servers": "Srv",
-}  # fmt: skip
-HELP = """unslow watch shows a running server as it works. It sends no prompt: it reads what the server tells of itself
-(/slots, /metrics), its log, the drivers and the kernel.
-
-Speed      tokens per second of all requests now; what one request should get here, and the ceiling of the memory
-Wall       what a token's time goes to, as measured where a request is seen, else as predicted
-Phases     idle, prefill (reading a prompt), decode (answering), queue, load: now and over the last minute
-Requests   how many run and wait, and each one
-Suspicion  the first cause that is found or suspected by what is seen; `unslow` measures and says more
-Devices    GPUs: busy, clock, power, temperature, memory; why the driver holds one back
-Memory     weights, KV cache, buffers, other programs, free
-Host       processors, memory, swapping, disks
-
-q, Ctrl-C quit    p pause the screen    up, down, left, right choose a server    ? this page"""
-
-
-def screen_lines(
-    tick: Tick, history: Sequence[float | None], size: tuple[int, int], glyphs: Glyphs, *, paused: bool = False
-) -> list[Text]:
-    """Exactly as many lines as the screen has."""
-    width, height = size
-    more = "  arrows choose" if len(tick.servers) > 1 else ""
-    words = f"{ONLY_LOOKS}  {KEYS}{more}"
-    if len(words) > width:
-        words = f"Only looks. {KEYS}{more}"
-    title, foot = _title(tick, width, glyphs, paused=paused), cut(styled((words, "dim")), width, glyphs.ellipsis)
-    rows = fitted(panel_rows(tick, history, width, glyphs), height - 2)
-    drawn = chart_rows(tick.speed, history, width, height - 2 - len(rows), glyphs)
-    after = max((at for at, row in enumerate(rows) if row.panel == SPEED), default=-1) + 1
-    rows[after:after] = drawn
-    if width < 60:  # noqa: PLR2004 (where labels are short)
-        rows = [row._replace(panel=_SHORT.get(row.panel, row.panel)) for row in rows]
-    lines = [title, *labelled(rows, width, glyphs.ellipsis)][: max(1, height - 1)]
-    blank = [Text("", end="")] * (height - 1 - len(lines))
-    return [*lines, *blank, foot][:height]
-
-
-def panel_rows(tick: Tick, history: Sequence[float | None], width: int, glyphs: Glyphs) -> list[Row]:
-    """Every panel in its order."""
-    if not tick.servers:
-        return [Row("Servers", styled(line)) for line in wrapped(NOBODY, room(width), 6)]
-    rows, server = [], tick.server
-    if server.state not in ("answers", "none"):
-        words = {"loading": "the model is still loading", "gone": "the server went away; looking for it"}
-        text = words.get(server.state) or server.because or "it does not answer"
-        rows = [Row("Server", styled((line, "bold yellow"))) for line in wrapped(text, room(width), 2)]
-    rows += speed_rows(tick, history, width, glyphs) + wall_rows(tick, width)
-    rows += suspicion_rows(tick, width) + phase_rows(tick, width, glyphs) + request_rows(tick)
-    rows += device_rows(tick, width, glyphs) + memory_rows(tick, width, glyphs) + host_rows(tick)
-    notes = [line for note in tick.notes for line in wrapped(note, room(width), 2)]
-    return rows + server_rows(tick, glyphs) + [Row("Notes", styled((line, "dim")), 9) for line in notes]
-
-
-def _title(tick: Tick, width: int, glyphs: Glyphs, *, paused: bool) -> Text:
-    server, minutes = tick.server, int(tick.seconds)
-    clock = "paused" if paused else f"{minutes // 3600}:{minutes // 60 % 60:02}:{minutes % 60:02}"
-    where = server.url.partition("://")[2]
-    number = f"{tick.chosen + 1}/{len(tick.servers)} " if len(tick.servers) > 1 else ""
-    name = " ".join(word for word in (f"unslow watch {number}".rstrip(), server.model, server.runtime, where) if word)
-    left = cut(styled((name, "bold")), width - len(clock) - 1, glyphs.ellipsis)
-    left.append(" " * max(1, width - left.cell_len - len(clock))).append(clock)
-    left.stylize("reverse")
-    return left
-
-
-def help_lines(size: tuple[int, int], glyphs: Glyphs) -> list[Text]:
-    """The page of help, cut to the screen."""
-    width, height = size
-    lines = []
-    for line in HELP.splitlines():
-        label, text = (line[:11], line[11:]) if line[9:11] == "  " else ("", line)
-        for at, piece in enumerate(wrapped(text, max(10, width - len(label)), 4)):
-            lines.append(styled((label if at == 0 else " " * len(label), "bold"), piece))
-    return [cut(line, width, glyphs.ellipsis) for line in lines[: height - 1]] + [styled((KEYS, "dim"))]

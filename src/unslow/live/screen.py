@@ -20,42 +20,6 @@ from unslow.live.panels import help_lines, screen_lines
 from unslow.live.rows import Glyphs
 from unslow.live.tick import Tick
 
-
-class Board(Widget):
-    """Shows lines; a tick that changes three of them costs three."""
-
-    DEFAULT_CSS = "Board { width: 100%; height: 100%; background: ansi_default; }"
-
-    def __init__(self, *, color: bool) -> None:
-        super().__init__()
-        self.lines: list[Text] = []
-        self._strips: list[Strip] = []
-        self._color = color
-
-    def show(self, lines: Sequence[Text], width: int) -> None:
-        """Draw what differs from before; the widget itself has no width yet when the first lines come."""
-        before, self.lines = self.lines, list(lines)
-        changed = [at for at, line in enumerate(lines) if at >= len(before) or before[at] != line]
-        strips = self._strips[: len(lines)] + [Strip.blank(width)] * (len(lines) - len(self._strips))
-        for at in changed:
-            text = lines[at] if self._color else Text(lines[at].plain, no_wrap=True, end="")
-            strips[at] = Strip(text.render(self.app.console)).adjust_cell_length(width)
-        self._strips = strips
-        regions = [Region(0, at, width, 1) for at in changed]
-        if len(before) > len(lines):
-            self.refresh()
-        elif regions:
-            self.refresh(*regions)
-
-    def redraw(self, lines: Sequence[Text], width: int) -> None:
-        self.lines, self._strips = [], []
-        self.show(lines, width)
-        self.refresh()
-
-    def render_line(self, y: int) -> Strip:
-        return self._strips[y] if y < len(self._strips) else Strip.blank(self.size.width)
-
-
 MOST_HISTORY = 600  # Speeds that are kept for the chart: more than the widest screen shows
 
 
@@ -167,3 +131,38 @@ class LiveScreen(App[None]):
     def text(self) -> str:
         """What it shows, without colours."""
         return "\n".join(line.plain.rstrip() for line in self._board.lines)
+
+
+class Board(Widget):
+    """Shows lines; a tick that changes three of them costs three."""
+
+    DEFAULT_CSS = "Board { width: 100%; height: 100%; background: ansi_default; }"
+
+    def __init__(self, *, color: bool) -> None:
+        super().__init__()
+        self.lines: list[Text] = []
+        self._strips: list[Strip] = []
+        self._color = color
+
+    def show(self, lines: Sequence[Text], width: int) -> None:
+        """Draw what differs from before; the widget itself has no width yet when the first lines come."""
+        before, self.lines = self.lines, list(lines)
+        changed = [at for at, line in enumerate(lines) if at >= len(before) or before[at] != line]
+        strips = self._strips[: len(lines)] + [Strip.blank(width)] * (len(lines) - len(self._strips))
+        for at in changed:
+            text = lines[at] if self._color else Text(lines[at].plain, no_wrap=True, end="")
+            strips[at] = Strip(text.render(self.app.console)).adjust_cell_length(width)
+        self._strips = strips
+        regions = [Region(0, at, width, 1) for at in changed]
+        if len(before) > len(lines):
+            self.refresh()
+        elif regions:
+            self.refresh(*regions)
+
+    def redraw(self, lines: Sequence[Text], width: int) -> None:
+        self.lines, self._strips = [], []
+        self.show(lines, width)
+        self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        return self._strips[y] if y < len(self._strips) else Strip.blank(self.size.width)

@@ -1,9 +1,7 @@
-"""One server while it is watched: the looks at its work, its rates, and its state of this moment."""
+"""One server while it is watched: the looks at its work, the last minute, and its state of this moment."""
 
 from collections import deque
-from collections.abc import Sequence
 from contextlib import suppress
-from typing import NamedTuple
 
 import msgspec
 
@@ -14,18 +12,9 @@ from unslow.facts.merge import bounded
 from unslow.facts.run import Phase, Span
 from unslow.facts.snapshot import Case, Snapshot, Subject
 from unslow.facts.values import Known, MissingFactError, Unknown, measured
-from unslow.live.tick import (
-    Judgement,
-    PhaseNow,
-    PhasesNow,
-    RequestNow,
-    RequestsNow,
-    ServerNow,
-    SpeedNow,
-    State,
-    judgement,
-)
-from unslow.look.bench.trials.observations import Look, speed_alone, speed_of_each, traffic_of
+from unslow.live.rates import MINUTE_S, Minute, Rates, rates_of
+from unslow.live.tick import Judgement, PhaseNow, ServerNow, SpeedNow, State, judgement
+from unslow.look.bench.trials.observations import Look, speed_alone, traffic_of
 from unslow.look.bench.trials.server_work import Work, read_work
 from unslow.look.bench.watching import joined_telemetry
 from unslow.look.logs.llama_cpp import parse_log
@@ -35,175 +24,16 @@ from unslow.look.system import ExchangeError, LookError, System
 from unslow.page.view import MemoryBar, Missing
 from unslow.think.judge.judge import subject_name
 
+MOST_LOOKS = 400  # More than a minute has at the shortest interval
+GUESS_S, BUSY_CPUS = 3.0, 0.2
+"""A server that shows nothing is taken for busy where it used so many processors over the last seconds: also while a
+GPU computes, a thread waits for it at full speed, or starts the next kernels."""
+_NOTED: dict[PhaseNow, Phase] = {"queue": "queue", "load": "load", "prefill": "prefill", "decode": "decode"}
+"""Phases that the sampler counts its rows to."""
 TAIL_BYTES = 64 * 1024  # Room for some hundred requests; only the last one is asked about
-
-
-def read_last_logged(system: System, subject: Subject) -> float | None:
-    """Tokens per second of the last answer that the log tells of; None where it tells of none."""
-    path = subject.runtime.log_path
-    if not isinstance(path, Known) or not subject.runtime.name.value_or("").endswith("llama.cpp"):
-        return None
-    try:
-        text = system.read_tail(path.value, TAIL_BYTES).decode("utf-8", "replace")
-    except LookError:
-        return None
-    done = parse_log(text.split("\n")[1:], path.value).run.completions.value_or(())
-    last = done[-1] if done else None
-    return last.generated_tokens / last.decode_s if last and last.decode_s > 0 else None
-
-
-MINUTE_S = 60.0
-_MOST = 1000  # Stretches that are kept: more than a minute has at the shortest interval
-
-
-class Minute:
-    """Stretches of time, each with its phase, as far back as a minute."""
-
-    def __init__(self) -> None:
-        self._pieces: deque[tuple[float, float, PhaseNow, bool]] = deque(maxlen=_MOST)
-
-    def add(self, start_s: float, end_s: float, phase: PhaseNow, *, queued: bool = False) -> None:
-        """One stretch more; what is over a minute old is let go."""
-        if end_s > start_s:
-            self._pieces.append((start_s, end_s, phase, queued))
-        while self._pieces and self._pieces[0][1] < end_s - MINUTE_S:
-            self._pieces.popleft()
-
-    def phases(self, now: PhaseNow) -> PhasesNow:
-        total = sum(end - start for start, end, *_ in self._pieces)
-        shares: dict[str, float] = {}
-        for start, end, phase, _ in self._pieces:
-            shares[phase] = shares.get(phase, 0.0) + (end - start) / total
-        queued = sum(end - start for start, end, _, waits in self._pieces if waits) / total if total else 0.0
-        return PhasesNow(now=now, minute=dict(sorted(shares.items(), key=lambda pair: -pair[1])), queued=queued)
-
-
-WINDOW_S = 3.0  # Over which a speed is taken: of a slow server's few tokens, one more or less must not look like news
-
-LONGEST_WINDOW_S = 15.0
-MOST_REQUESTS = 256  # That are told one by one
-
-
-class Rates(NamedTuple):
-    """What two and more looks tell; None where they don't."""
-
-    tokens_per_s: float | None = None
-    each_tokens_per_s: float | None = None
-    prompt_tokens_per_s: float | None = None
-    requests: RequestsNow = RequestsNow()
-    phase: PhaseNow = "unknown"
-
-    @property
-    def is_half_seen(self) -> bool:
-        """Whether there is an answer that was seen once only: one look more, soon, tells its speed."""
-        return any(request.phase == "decode" and request.tokens_per_s is None for request in self.requests.each)
-
-
-def rates_of(looks: Sequence[Look]) -> Rates:
-    """The newest look, and how fast things grew in the last seconds before it."""
-    if not looks:
-        return Rates()
-    now = looks[-1]
-    before_s = looks[-2].at_s if len(looks) > 1 else now.at_s
-    # a server that was busy answers late, and then the look before it is all there is
-    window_s = max(WINDOW_S, min(LONGEST_WINDOW_S, now.at_s - before_s))
-    recent = [look for look in looks if now.at_s - look.at_s <= window_s]
-    requests = _requests(recent)
-    phase = phase_of(now.work)
-    if now.work.decoding is not None:
-        speeds = [request.tokens_per_s for request in requests.each if request.tokens_per_s is not None]
-        waits_for_second = not speeds and any(request.phase == "decode" for request in requests.each)
-        summed = None if waits_for_second or len(recent) < 2 else sum(speeds)  # noqa: PLR2004 (growth has two ends)
-        mean = sum(speeds) / len(speeds) if speeds else None
-        rates = Rates(summed, mean, _prompts_read(recent), requests, phase)
-        if rates.tokens_per_s is not None:
-            return rates
-        # Answers that are over before a second look: as fast as those just before, where as many ran beside each other
-        known = speed_of_each([look for look in looks if now.at_s - look.at_s <= LONGEST_WINDOW_S])
-        answered = sum(request.phase == "decode" for request in requests.each)
-        if not isinstance(known.speed, Known) or round(known.among) != answered:
-            return rates
-        return rates._replace(tokens_per_s=known.speed.value * answered, each_tokens_per_s=known.speed.value)
-    total = _counted(recent, [look.work.tokens for look in recent])
-    if total is None:
-        total = now.work.tokens_per_s
-    each = total / now.work.running if total is not None and now.work.running else None
-    prompts = _counted(recent, [look.work.prompt_tokens for look in recent])
-    if phase == "busy" and total is not None:
-        phase = "decode" if total > 0 else "prefill" if prompts else phase
-    return Rates(total, each, prompts, requests, phase)
-
-
-def phase_of(work: Work) -> PhaseNow:
-    """What the server does; a prompt that is read holds up the answers beside it, so it comes first."""
-    if work.decoding is not None and work.decoding:
-        return "decode" if all(decoding.tokens for decoding in work.decoding.values()) else "prefill"
-    if work.running:
-        return "busy"
-    if work.waiting:
-        return "queue"
-    return "unknown" if work.running is None else "idle"
-
-
-def _requests(recent: Sequence[Look]) -> RequestsNow:
-    work = recent[-1].work
-    prompts = {prompt.slot: prompt for prompt in work.prompts or ()}
-    each = []
-    for slot, decoding in sorted((work.decoding or {}).items())[:MOST_REQUESTS]:
-        prompt = prompts.get(slot)
-        read = None
-        if prompt and prompt.computed_tokens is not None and prompt.tokens:
-            read = min(1.0, (prompt.cached_tokens + prompt.computed_tokens) / prompt.tokens)
-        each.append(
-            RequestNow(
-                slot=slot,
-                phase="decode" if decoding.tokens else "prefill",
-                tokens=decoding.tokens,
-                tokens_per_s=_slot_speed(recent, slot),
-                prompt_tokens=prompt.tokens if prompt else None,
-                prompt_read=read,
-            )
-        )
-    return RequestsNow(running=work.running, waiting=work.waiting, each=tuple(each))
-
-
-def _slot_speed(recent: Sequence[Look], slot: int) -> float | None:
-    """Since the first look in which this answer had begun."""
-    last = recent[-1]
-    now = (last.work.decoding or {})[slot]
-    for look in recent[:-1]:
-        before = (look.work.decoding or {}).get(slot)
-        if before and before.task == now.task and before.tokens and now.tokens >= before.tokens:
-            seconds = last.at_s - look.at_s
-            return (now.tokens - before.tokens) / seconds if seconds > 0 else None
-    return None
-
-
-def _prompts_read(recent: Sequence[Look]) -> float | None:
-    """Tokens of prompts a second while they are read; None where none is, or where that is not told."""
-    speeds = []
-    last = recent[-1]
-    for prompt in last.work.prompts or ():
-        decoding = (last.work.decoding or {}).get(prompt.slot)
-        if prompt.computed_tokens is None or (decoding and decoding.tokens):
-            continue
-        for look in recent[:-1]:
-            same = next((p for p in look.work.prompts or () if p.task == prompt.task), None)
-            if same and same.computed_tokens is not None and last.at_s > look.at_s:
-                speeds.append(max(0, prompt.computed_tokens - same.computed_tokens) / (last.at_s - look.at_s))
-                break
-    return sum(speeds) if speeds else None
-
-
-def _counted(recent: Sequence[Look], counts: Sequence[float | None]) -> float | None:
-    """Growth of a counter a second; None where it is not told, or began anew."""
-    known = [(look.at_s, count) for look, count in zip(recent, counts, strict=True) if count is not None]
-    if len(known) < 2:  # noqa: PLR2004 (growth has two ends)
-        return None
-    (start, before), (end, after) = known[0], known[-1]
-    return (after - before) / (end - start) if end > start and after >= before else None
-
-
+SILENT_S = 1.5  # A server that has not answered for so long is said to be silent; the screen goes on meanwhile
+GONE = "the server went away; looking for it"
+WAITING = "how many requests wait is not told: restart llama-server with --metrics"
 _HOW = {
     "llama.cpp": ("it hides its slots", "restart llama-server without --no-slots"),
     "Ollama": (
@@ -216,32 +46,6 @@ _HOW = {
     "KoboldCpp": ("it tells whether it works, and no tokens", "`unslow bench` measures it"),
 }
 _OTHERS = ("this server shows nothing of its work", "`unslow bench` measures it; its own log may tell more")
-WAITING = "how many requests wait is not told: restart llama-server with --metrics"
-
-
-def missing_of(subject: Subject, work: Work | None, error: LookError | None) -> Missing | None:
-    """Why there is no speed of this moment; None where there is one."""
-    if work is not None and (work.decoding, work.tokens, work.tokens_per_s) != (None, None, None):
-        return None
-    if error is not None and error.how_to_get and "API key" in error.why:
-        return Missing(why=error.why, how_to_get=error.how_to_get)
-    runtime = subject.runtime.name.value_or("")
-    why, how = next((told for name, told in _HOW.items() if runtime.endswith(name)), _OTHERS)
-    return Missing(why=why, how_to_get=how)
-
-
-def notes_on(subject: Subject, work: Work | None) -> tuple[str, ...]:
-    """What else is not told."""
-    is_llama = subject.runtime.name.value_or("").endswith("llama.cpp")
-    return (WAITING,) if work is not None and is_llama and work.waiting is None else ()
-
-
-MOST_LOOKS = 400  # More than a minute has at the shortest interval
-GUESS_S, BUSY_CPUS = 3.0, 0.2
-"""A server that shows nothing is taken for busy where it used so many processors over the last seconds: also while a
-GPU computes, a thread waits for it at full speed, or starts the next kernels."""
-_NOTED: dict[PhaseNow, Phase] = {"queue": "queue", "load": "load", "prefill": "prefill", "decode": "decode"}
-"""Phases that the sampler counts its rows to."""
 
 
 class Watched:
@@ -378,8 +182,18 @@ def _case(seen: Snapshot, subject: Subject) -> Case:
     return next(msgspec.structs.replace(seen, subjects=(subject,)).cases())
 
 
-SILENT_S = 1.5  # A server that has not answered for so long is said to be silent; the screen goes on meanwhile
-GONE = "the server went away; looking for it"
+def read_last_logged(system: System, subject: Subject) -> float | None:
+    """Tokens per second of the last answer that the log tells of; None where it tells of none."""
+    path = subject.runtime.log_path
+    if not isinstance(path, Known) or not subject.runtime.name.value_or("").endswith("llama.cpp"):
+        return None
+    try:
+        text = system.read_tail(path.value, TAIL_BYTES).decode("utf-8", "replace")
+    except LookError:
+        return None
+    done = parse_log(text.split("\n")[1:], path.value).run.completions.value_or(())
+    last = done[-1] if done else None
+    return last.generated_tokens / last.decode_s if last and last.decode_s > 0 else None
 
 
 def server_now(watched: Watched, now_s: float) -> ServerNow:
@@ -412,3 +226,20 @@ def speed_now(watched: Watched) -> SpeedNow:
         source=watched.work.source if watched.work else "",
         missing=missing,
     )
+
+
+def missing_of(subject: Subject, work: Work | None, error: LookError | None) -> Missing | None:
+    """Why there is no speed of this moment; None where there is one."""
+    if work is not None and (work.decoding, work.tokens, work.tokens_per_s) != (None, None, None):
+        return None
+    if error is not None and error.how_to_get and "API key" in error.why:
+        return Missing(why=error.why, how_to_get=error.how_to_get)
+    runtime = subject.runtime.name.value_or("")
+    why, how = next((told for name, told in _HOW.items() if runtime.endswith(name)), _OTHERS)
+    return Missing(why=why, how_to_get=how)
+
+
+def notes_on(subject: Subject, work: Work | None) -> tuple[str, ...]:
+    """What else is not told."""
+    is_llama = subject.runtime.name.value_or("").endswith("llama.cpp")
+    return (WAITING,) if work is not None and is_llama and work.waiting is None else ()

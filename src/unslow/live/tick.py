@@ -1,7 +1,4 @@
-"""The live screen's numbers at one moment.
-
-What `unslow watch` shows, what its JSON lines hold, what limits a server, who holds the memory.
-"""
+"""What `unslow watch` shows of one moment, and its JSON lines hold: speeds, what limits a server, who holds memory."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -27,6 +24,23 @@ SCHEMA = "unslow.watch/1"
 PhaseNow = Literal["idle", "queue", "load", "prefill", "decode", "busy", "unknown"]
 """As in the telemetry; "busy" where it works and does not tell at what, "unknown" where it tells nothing."""
 State = Literal["answers", "silent", "loading", "gone", "none"]
+NORMAL = "nothing: it is as fast as this hardware allows"
+NOTHING = "nothing stands out"
+NO_SPEED, UNSURE = "no speed was seen yet", "it can't be told yet"
+_COMPUTES = ("prefill", "decode")
+_MATTERS = 0.1  # Of the time that it computed: what is only suspected of a phase that took less is not the answer
+_KINDS: dict[str, tuple[PartKind, str]] = {
+    "model": ("weights", "weights"),
+    "kv": ("kv", "KV cache"),
+    "state": ("kv", "KV cache"),
+    "compute": ("compute", "buffers"),
+    "output": ("compute", "buffers"),
+}
+_OWN_NAMES: dict[PartKind, str] = dict(_KINDS.values())
+UNNAMED, NOT_TOLD = "driver and others", "not told whose"
+OTHERS, REST = "others", "server itself"
+_NUMBER = re.compile(r"(\d+)\D*$")
+MOST_STRANGERS = 4
 
 
 class ServerNow(msgspec.Struct, frozen=True, kw_only=True):
@@ -184,13 +198,6 @@ class Tick(msgspec.Struct, frozen=True, kw_only=True):
     """Sources that can't be read, and what that costs."""
 
 
-NORMAL = "nothing: it is as fast as this hardware allows"
-NOTHING = "nothing stands out"
-NO_SPEED, UNSURE = "no speed was seen yet", "it can't be told yet"
-_COMPUTES = ("prefill", "decode")
-_MATTERS = 0.1  # Of the time that it computed: what is only suspected of a phase that took less is not the answer
-
-
 class Judgement(NamedTuple):
     """All that is drawn from one judgement."""
 
@@ -264,20 +271,6 @@ def walls_of(case: Case, report: SubjectReport) -> dict[str, Wall]:
         if shown := tuple(WallPart(part=name, seconds=seconds, share=seconds / total) for name, seconds in parts):
             walls[phase] = Wall(phase=phase, per=PER[phase], parts=shown, measured=measured)
     return walls
-
-
-_KINDS: dict[str, tuple[PartKind, str]] = {
-    "model": ("weights", "weights"),
-    "kv": ("kv", "KV cache"),
-    "state": ("kv", "KV cache"),
-    "compute": ("compute", "buffers"),
-    "output": ("compute", "buffers"),
-}
-_OWN_NAMES: dict[PartKind, str] = dict(_KINDS.values())
-UNNAMED, NOT_TOLD = "driver and others", "not told whose"
-OTHERS, REST = "others", "server itself"
-_NUMBER = re.compile(r"(\d+)\D*$")
-MOST_STRANGERS = 4
 
 
 def bars_of(

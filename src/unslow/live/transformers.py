@@ -36,11 +36,34 @@ from unslow.think.speed.calibration import calibrations_of_machine
 SOURCE = "unslow.watch"
 CALLS = "transformers calls"
 NEVER_CALLED = not_found("`generate` was not called while it was watched", "call it inside the `with` block")
-
-
 _NOT_CALLED = "It can't be told whether this is slow: `generate` was not called while it was watched."
 ALREADY = "unslow: this model is watched already; the report comes when the outer watching ends\n"
 _WATCHED: dict[int, "Watch"] = {}  # Who watches a model first, by the model: others within only take notes
+
+
+class _Call(msgspec.Struct, frozen=True):
+    sequences: Count
+    completion: Completion
+    use_cache: bool | None = None
+
+
+def watch(target: Any, *, quiet: bool = False) -> Any:
+    """Watch a model or a pipeline: a context manager, a decorator. Given `model.generate`, that, watched for good."""
+    owner = getattr(target, "__self__", None)
+    if owner is None:
+        return Watch(target if is_model(target) else getattr(target, "model", target), quiet=quiet)
+    # `generate` with a report after every call; `.watch.report` keeps the last
+    watcher = Watch(owner, quiet=quiet)
+    timed = watcher.timer.wrapped(target)
+
+    @functools.wraps(target)
+    def reporting(*args: Any, **kwargs: Any) -> Any:
+        answer = timed(*args, **kwargs)
+        watcher.finish()
+        return answer
+
+    reporting.watch = watcher  # type: ignore[attr-defined]
+    return reporting
 
 
 class Watch(ContextDecorator):
@@ -106,13 +129,6 @@ def is_model(target: Any) -> bool:
     return callable(getattr(target, "generate", None)) and hasattr(target, "register_forward_pre_hook")
 
 
-def _sample(system: System) -> CpuSample | None:
-    try:
-        return read_cpu_sample(system)
-    except LookError:
-        return None
-
-
 def replayed(system: System) -> Snapshot:
     """The snapshot of a model that was watched when this was recorded."""
     before = _sample(system)
@@ -144,10 +160,11 @@ def read_watched(system: System, calls: Any, read: Callable[[], Subject]) -> Sna
     )
 
 
-class _Call(msgspec.Struct, frozen=True):
-    sequences: Count
-    completion: Completion
-    use_cache: bool | None = None
+def _sample(system: System) -> CpuSample | None:
+    try:
+        return read_cpu_sample(system)
+    except LookError:
+        return None
 
 
 def _with_cpus(snapshot: Snapshot, system: System, before: CpuSample | None, after: CpuSample | None) -> Snapshot:
@@ -177,22 +194,3 @@ def noted(report: Report, snapshot: Snapshot) -> Report:
         notes.append("`use_cache` is False: for every token the whole text is computed again. Leave it at True.")
     subject = msgspec.structs.replace(subject, notes=(*subject.notes, *notes))
     return msgspec.structs.replace(report, subjects=(subject,))
-
-
-def watch(target: Any, *, quiet: bool = False) -> Any:
-    """Watch a model or a pipeline: a context manager, a decorator. Given `model.generate`, that, watched for good."""
-    owner = getattr(target, "__self__", None)
-    if owner is None:
-        return Watch(target if is_model(target) else getattr(target, "model", target), quiet=quiet)
-    # `generate` with a report after every call; `.watch.report` keeps the last
-    watcher = Watch(owner, quiet=quiet)
-    timed = watcher.timer.wrapped(target)
-
-    @functools.wraps(target)
-    def reporting(*args: Any, **kwargs: Any) -> Any:
-        answer = timed(*args, **kwargs)
-        watcher.finish()
-        return answer
-
-    reporting.watch = watcher  # type: ignore[attr-defined]
-    return reporting

@@ -22,112 +22,21 @@ from unslow.look.sampler.readings import Device
 from unslow.look.system import LookError, System
 from unslow.look.system.http import is_loopback
 
-
-def checked_request(request: WatchRequest) -> WatchRequest:
-    """The request with the key of the environment where none was given; UserError where its target does not run."""
-    if not is_live(request.target):
-        raise UserError(f"{request.target} does not run", "watch takes the URL or the process id of a running server")
-    return request._replace(api_key=request.api_key or os.environ.get("UNSLOW_API_KEY"))
-
-
-def watched_url(request: WatchRequest) -> str | None:
-    """The target, where it is a URL; UserError where it is a wrong one."""
-    named = as_url(request.target or "")
-    return check_url(named) if named else None
-
-
-def watched_host(request: WatchRequest) -> str:
-    """The host of the URL; empty where none was named."""
-    return urlsplit(watched_url(request) or "").hostname or ""
-
-
-def is_elsewhere(request: WatchRequest) -> bool:
-    """Whether the server is on another machine, of which nothing else can be seen."""
-    return watched_url(request) is not None and not is_loopback(watched_host(request))
-
-
 ELSEWHERE = not_supported("the server runs on another machine", "run unslow there")
 MOST_SERVERS = 32
-
-
-def find_watched(system: System, request: WatchRequest) -> Snapshot:
-    """The machine, and the servers that the request means; UserError where a named one is not there."""
-    url, key = watched_url(request), request.api_key or ""
-    if is_elsewhere(request):
-        seen = Snapshot(unslow_version=__version__, taken_at=system.now(), machine=Machine(gpus=ELSEWHERE))
-        subjects = subjects_at_url(system, url or "", key)
-    else:
-        port = urlsplit(url).port if url else None
-        seen = collect(system, bandwidth=False, api_key=key, port=port)
-        subjects = chosen_subjects(system, seen, url, None if url else request.target, key)
-        subjects = tuple(with_machine(subject, seen.machine) for subject in subjects)
-    watched = tuple(subject for subject in subjects if isinstance(subject.runtime.url, Known))
-    return Discretion.about(key, request.target).facts(with_subjects(seen, watched[:MOST_SERVERS]))
-
-
-def label_of(subject: Subject) -> str:
-    """A server in a few words."""
-    names = (subject.runtime.name, subject.model.name, subject.runtime.url)
-    return " ".join(fact.value for fact in names if isinstance(fact, Known)) or "a server"
-
-
 SHOWN = 0.2  # Of the samples in which a reason must be set to be shown
 _OF_IDLE = ("gpu_idle", "none", "applications_clocks_setting")  # Reasons that hold nothing back
-
-
-def devices_now(seen: Mapping[str, float], devices: tuple[Device, ...], machine: Machine) -> tuple[DeviceNow, ...]:
-    """Every GPU that is sampled, then those that only a probe has seen."""
-    gpus = machine.gpus.value_or(())
-    if devices:
-        return tuple(_sampled(seen, device, gpus) for device in devices)
-    probed = ("busy", "clock_hz", "power_w", "temperature_c", "vram_used_bytes", "vram_total_bytes")
-    return tuple(
-        DeviceNow(
-            number=gpu.index,
-            name=gpu.name.value_or("GPU"),
-            **{name: getattr(gpu, name).value_or(None) for name in probed},
-        )
-        for gpu in gpus
-    )
-
-
-def _sampled(seen: Mapping[str, float], device: Device, gpus: tuple[Gpu, ...]) -> DeviceNow:
-    same = [gpu for gpu in gpus if device.name in (gpu.name.value_or(""), gpu.bus_id.value_or(""))]
-    numbered = [gpu for gpu in same or gpus if gpu.index == device.number]
-    gpu = next(iter([*numbered, *same]), Gpu(index=device.number))
-    start = f"{device.prefix}reason_"
-    reasons = (name.removeprefix(start) for name, share in seen.items() if name.startswith(start) and share >= SHOWN)
-    sampled = ("busy", "memory_busy", "clock_hz", "power_w", "temperature_c", "vram_used_bytes")
-    return DeviceNow(
-        number=device.number,
-        name=gpu.name.value_or(device.name),
-        clock_max_hz=gpu.clock_max_hz.value_or(None),
-        power_limit_w=gpu.power_limit_w.value_or(None),
-        vram_total_bytes=gpu.vram_total_bytes.value_or(None),
-        reasons=tuple(reason for reason in reasons if reason not in _OF_IDLE),
-        **{name: seen.get(device.prefix + name) for name in sampled},
-    )
-
-
-def host_now(seen: Mapping[str, float], machine: Machine) -> HostNow:
-    """The host; what is not sampled is None."""
-    same = ("busy_cpus", "own_cpus", "others_cpus")
-    rates = ("swap_in_bytes_per_s", "swap_out_bytes_per_s", "disk_read_bytes_per_s")
-    return HostNow(
-        cpus=machine.cpu.logical_cpus.value_or(None),
-        throttled=seen.get("cpu_throttled_share"),
-        ram_total_bytes=machine.memory.total_bytes.value_or(None),
-        ram_available_bytes=seen.get("memory_available_bytes"),
-        own_ram_bytes=seen.get("own_rss_bytes"),
-        **{name: seen.get(name) for name in (*same, *rates)},
-    )
-
-
 JUDGE_S, FIND_S, LOST_S = 5.0, 60.0, 5.0
 """Between two judgements, two searches for servers, and two searches while the server is away."""
 JUDGE_SHARE, FIND_SHARE, LOST_SHARE = 0.005, 0.004, 0.01
 """Of one core that judging and searching may take: on a slow machine they come less often."""
 SAMPLES_PER_S = 2.0  # Of the machine, at most: the kernel's counters lose nothing by it
+LOOKS = 2  # To each interval: an answer that takes a second or two is seen more than once
+SOON_S = 0.2  # After the first look at an answer: one that is over within a second has a speed too
+ENOUGH_ROUNDS = 4
+"""Of looking, before one moment alone is shown: growth needs two looks, and the first judgement takes a while."""
+LONGEST_ONCE_S = 30.0
+JOIN_S = 0.5  # A thread that waits for a server is left behind: it ends with the program
 
 
 class Watching:
@@ -278,14 +187,6 @@ class Watching:
         )
 
 
-LOOKS = 2  # To each interval: an answer that takes a second or two is seen more than once
-SOON_S = 0.2  # After the first look at an answer: one that is over within a second has a speed too
-ENOUGH_ROUNDS = 4
-"""Of looking, before one moment alone is shown: growth needs two looks, and the first judgement takes a while."""
-LONGEST_ONCE_S = 30.0
-JOIN_S = 0.5  # A thread that waits for a server is left behind: it ends with the program
-
-
 class Eyes:
     """Looks at every interval, in a thread of its own, from `start` to `stop`."""
 
@@ -338,3 +239,95 @@ def _checked(watching: Watching, eyes: Eyes) -> Tick:
     if eyes.failure is not None:
         raise eyes.failure
     return watching.tick()
+
+
+def checked_request(request: WatchRequest) -> WatchRequest:
+    """The request with the key of the environment where none was given; UserError where its target does not run."""
+    if not is_live(request.target):
+        raise UserError(f"{request.target} does not run", "watch takes the URL or the process id of a running server")
+    return request._replace(api_key=request.api_key or os.environ.get("UNSLOW_API_KEY"))
+
+
+def find_watched(system: System, request: WatchRequest) -> Snapshot:
+    """The machine, and the servers that the request means; UserError where a named one is not there."""
+    url, key = watched_url(request), request.api_key or ""
+    if is_elsewhere(request):
+        seen = Snapshot(unslow_version=__version__, taken_at=system.now(), machine=Machine(gpus=ELSEWHERE))
+        subjects = subjects_at_url(system, url or "", key)
+    else:
+        port = urlsplit(url).port if url else None
+        seen = collect(system, bandwidth=False, api_key=key, port=port)
+        subjects = chosen_subjects(system, seen, url, None if url else request.target, key)
+        subjects = tuple(with_machine(subject, seen.machine) for subject in subjects)
+    watched = tuple(subject for subject in subjects if isinstance(subject.runtime.url, Known))
+    return Discretion.about(key, request.target).facts(with_subjects(seen, watched[:MOST_SERVERS]))
+
+
+def watched_url(request: WatchRequest) -> str | None:
+    """The target, where it is a URL; UserError where it is a wrong one."""
+    named = as_url(request.target or "")
+    return check_url(named) if named else None
+
+
+def watched_host(request: WatchRequest) -> str:
+    """The host of the URL; empty where none was named."""
+    return urlsplit(watched_url(request) or "").hostname or ""
+
+
+def is_elsewhere(request: WatchRequest) -> bool:
+    """Whether the server is on another machine, of which nothing else can be seen."""
+    return watched_url(request) is not None and not is_loopback(watched_host(request))
+
+
+def label_of(subject: Subject) -> str:
+    """A server in a few words."""
+    names = (subject.runtime.name, subject.model.name, subject.runtime.url)
+    return " ".join(fact.value for fact in names if isinstance(fact, Known)) or "a server"
+
+
+def devices_now(seen: Mapping[str, float], devices: tuple[Device, ...], machine: Machine) -> tuple[DeviceNow, ...]:
+    """Every GPU that is sampled, then those that only a probe has seen."""
+    gpus = machine.gpus.value_or(())
+    if devices:
+        return tuple(_sampled(seen, device, gpus) for device in devices)
+    probed = ("busy", "clock_hz", "power_w", "temperature_c", "vram_used_bytes", "vram_total_bytes")
+    return tuple(
+        DeviceNow(
+            number=gpu.index,
+            name=gpu.name.value_or("GPU"),
+            **{name: getattr(gpu, name).value_or(None) for name in probed},
+        )
+        for gpu in gpus
+    )
+
+
+def _sampled(seen: Mapping[str, float], device: Device, gpus: tuple[Gpu, ...]) -> DeviceNow:
+    same = [gpu for gpu in gpus if device.name in (gpu.name.value_or(""), gpu.bus_id.value_or(""))]
+    numbered = [gpu for gpu in same or gpus if gpu.index == device.number]
+    gpu = next(iter([*numbered, *same]), Gpu(index=device.number))
+    start = f"{device.prefix}reason_"
+    reasons = (name.removeprefix(start) for name, share in seen.items() if name.startswith(start) and share >= SHOWN)
+    sampled = ("busy", "memory_busy", "clock_hz", "power_w", "temperature_c", "vram_used_bytes")
+    return DeviceNow(
+        number=device.number,
+        name=gpu.name.value_or(device.name),
+        clock_max_hz=gpu.clock_max_hz.value_or(None),
+        power_limit_w=gpu.power_limit_w.value_or(None),
+        vram_total_bytes=gpu.vram_total_bytes.value_or(None),
+        reasons=tuple(reason for reason in reasons if reason not in _OF_IDLE),
+        **{name: seen.get(device.prefix + name) for name in sampled},
+    )
+
+
+def host_now(seen: Mapping[str, float], machine: Machine) -> HostNow:
+    """The host; what is not sampled is None."""
+    same = ("busy_cpus", "own_cpus", "others_cpus")
+    rates = ("swap_in_bytes_per_s", "swap_out_bytes_per_s", "disk_read_bytes_per_s")
+    return HostNow(
+        cpus=machine.cpu.logical_cpus.value_or(None),
+        throttled=seen.get("cpu_throttled_share"),
+        ram_total_bytes=machine.memory.total_bytes.value_or(None),
+        ram_available_bytes=seen.get("memory_available_bytes"),
+        own_ram_bytes=seen.get("own_rss_bytes"),
+        **{name: seen.get(name) for name in (*same, *rates)},
+    )

@@ -31,77 +31,30 @@ from unslow.look.system.live import ClosingSystem
 from unslow.mcp.tools import Allowed, Answer, Tool, schema_of, tools_for
 from unslow.show.clean import safe
 
-Report = Callable[[float, float | None, str | None], Any]
-_LEAST_STEP = 1e-4  # The protocol wants every progress to be more than the one before
-
-
-class NobodyWaitsError(Exception):
-    """The call was cancelled: its work ends at the next thing that it says."""
-
-
-class Told(Observer):
-    """Progress as notifications, and the end of what is measured when nobody waits for it."""
-
-    def __init__(self, report: Report, cancelled: threading.Event) -> None:
-        self._report, self._cancelled, self._share = report, cancelled, 0.0
-        self._doors: list[ClosingSystem] = []
-
-    def entered(self, door: ClosingSystem) -> None:
-        """What is measured is seen through this door."""
-        self._doors.append(door)
-        if self._cancelled.is_set():
-            door.stop_from_afar()
-
-    def leave(self) -> None:
-        """Nobody waits any more: a server that reads a long prompt is hung up on."""
-        self._cancelled.set()
-        for door in tuple(self._doors):
-            door.stop_from_afar()
-
-    def say(self, text: str) -> None:
-        self.step(text, self._share)
-
-    def step(self, text: str, share: float) -> None:
-        if self._cancelled.is_set():
-            raise NobodyWaitsError
-        self._share = max(share, self._share + _LEAST_STEP)
-        from_thread.run(self._report, self._share, 1.0, safe(text))
-
-
-async def run_tool(
-    tool: Tool, arguments: Mapping[str, Any], report: Report, one_at_a_time: anyio.CapacityLimiter
-) -> CallToolResult:
-    """The answer of a tool; what the agent asked wrongly is an answer too, so that it can ask again."""
-    told = Told(report, threading.Event())
-    try:
-        asked = tool.asked(arguments)
-
-        def work() -> Answer:
-            with observed_by(told):
-                return tool.answer(asked, told)
-
-        answer = await to_thread.run_sync(work, abandon_on_cancel=True, limiter=one_at_a_time)
-    except UserError as error:
-        return _wrong(error.message, error.hint)
-    except Exception as bug:  # noqa: BLE001 (a bug in one tool must not end the others)
-        sys.stderr.write(traceback.format_exc())
-        return _wrong(f"this is a bug in unslow: {type(bug).__name__}: {bug}", "the server's log has the traceback")
-    finally:
-        told.leave()
-    return CallToolResult(content=[TextContent(text=answer.text)], structured_content=answer.fields())
-
-
-def _wrong(message: str, hint: str) -> CallToolResult:
-    words = safe(message) + (f"\nhint: {safe(hint)}" if hint else "")
-    return CallToolResult(content=[TextContent(text=words)], is_error=True)
-
-
 INSTRUCTIONS = """Says why local LLM inference is slow, proves it, and predicts what hardware should give.
 Start with diagnose for a live machine, triage for pasted text, fit or predict for a model on hardware that need not \
 be here, plan for the best settings. Numbers are computed from the model's tensors and the hardware's data, so prefer \
 them to your memory. A flag in a hint, such as --least-speed, is the argument least_speed; --passive means \
 measure=false."""
 _CHANGING = ("apply", "undo")
+Report = Callable[[float, float | None, str | None], Any]
+_LEAST_STEP = 1e-4  # The protocol wants every progress to be more than the one before
+
+
+def serve(allowed: Allowed) -> None:
+    """Answer until the client closes its end, or Ctrl-C.
+
+    Waiting for a line can't be called off, so Ctrl-C ends the process at once. Nothing is lost by that: changes are
+    journaled, and an embedded engine ends with whoever started it.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    server = server_for(allowed)
+
+    async def run() -> None:
+        async with stdio_server() as (read, write):
+            await server.run(read, write, server.create_initialization_options())
+
+    anyio.run(run)
 
 
 def server_for(allowed: Allowed) -> Server[dict[str, Any]]:
@@ -138,17 +91,62 @@ def listed_tools(tool: Tool) -> Listed:
     )  # fmt: skip
 
 
-def serve(allowed: Allowed) -> None:
-    """Answer until the client closes its end, or Ctrl-C.
+async def run_tool(
+    tool: Tool, arguments: Mapping[str, Any], report: Report, one_at_a_time: anyio.CapacityLimiter
+) -> CallToolResult:
+    """The answer of a tool; what the agent asked wrongly is an answer too, so that it can ask again."""
+    told = Told(report, threading.Event())
+    try:
+        asked = tool.asked(arguments)
 
-    Waiting for a line can't be called off, so Ctrl-C ends the process at once. Nothing is lost by that: changes are
-    journaled, and an embedded engine ends with whoever started it.
-    """
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    server = server_for(allowed)
+        def work() -> Answer:
+            with observed_by(told):
+                return tool.answer(asked, told)
 
-    async def run() -> None:
-        async with stdio_server() as (read, write):
-            await server.run(read, write, server.create_initialization_options())
+        answer = await to_thread.run_sync(work, abandon_on_cancel=True, limiter=one_at_a_time)
+    except UserError as error:
+        return _wrong(error.message, error.hint)
+    except Exception as bug:  # noqa: BLE001 (a bug in one tool must not end the others)
+        sys.stderr.write(traceback.format_exc())
+        return _wrong(f"this is a bug in unslow: {type(bug).__name__}: {bug}", "the server's log has the traceback")
+    finally:
+        told.leave()
+    return CallToolResult(content=[TextContent(text=answer.text)], structured_content=answer.fields())
 
-    anyio.run(run)
+
+def _wrong(message: str, hint: str) -> CallToolResult:
+    words = safe(message) + (f"\nhint: {safe(hint)}" if hint else "")
+    return CallToolResult(content=[TextContent(text=words)], is_error=True)
+
+
+class NobodyWaitsError(Exception):
+    """The call was cancelled: its work ends at the next thing that it says."""
+
+
+class Told(Observer):
+    """Progress as notifications, and the end of what is measured when nobody waits for it."""
+
+    def __init__(self, report: Report, cancelled: threading.Event) -> None:
+        self._report, self._cancelled, self._share = report, cancelled, 0.0
+        self._doors: list[ClosingSystem] = []
+
+    def entered(self, door: ClosingSystem) -> None:
+        """What is measured is seen through this door."""
+        self._doors.append(door)
+        if self._cancelled.is_set():
+            door.stop_from_afar()
+
+    def leave(self) -> None:
+        """Nobody waits any more: a server that reads a long prompt is hung up on."""
+        self._cancelled.set()
+        for door in tuple(self._doors):
+            door.stop_from_afar()
+
+    def say(self, text: str) -> None:
+        self.step(text, self._share)
+
+    def step(self, text: str, share: float) -> None:
+        if self._cancelled.is_set():
+            raise NobodyWaitsError
+        self._share = max(share, self._share + _LEAST_STEP)
+        from_thread.run(self._report, self._share, 1.0, safe(text))

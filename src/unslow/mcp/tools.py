@@ -31,23 +31,19 @@ from unslow.think.report import Page, Report
 
 MORE = "more"  # The argument for what is seldom needed
 _TYPES: dict[Any, Any] = {bool: "boolean", int: ["integer", "string"], (int, float): "number", str: "string"}
+_TARGETS, _MODELS = ("target",), ("model", "draft")
+LONGEST_TEXT = 4 * 1024**2  # Letters of a text in a message; a file is read in parts and may have any size
+SECONDS = 40.0  # Many clients give a call up after a minute, and looking around takes some of it
+MOST = 16  # More than an agent compares; older ones are forgotten
+_ASK = "Nothing is changed yet. Show this to the user; if they agree, call {name} again with the same arguments and"
 
 
-def schema_of(request: type[Request]) -> dict[str, Any]:
-    """What a tool takes: each option with its sentence, and those that are seldom needed by their names alone."""
-    fields = [field for field in fields_of(request) if field.option.only != "cli"]
-    told: dict[str, Any] = {}
-    for field in (one for one in fields if not one.option.seldom):
-        kind: dict[str, Any] = {"type": "string"} if field.kind.takes is str else {"type": _TYPES[field.kind.of]}
-        if field.kind.choices:
-            kind = {"enum": list(field.kind.choices)}
-        if field.several:
-            kind = {"type": "array", "items": kind}
-        told[field.name] = {**kind, "description": field.option.text}
-    if seldom := [field.name for field in fields if field.option.seldom]:
-        told[MORE] = {"type": "object", "description": f"seldom needed: {', '.join(seldom)}"}
-    needed = [field.name for field in fields if field.is_needed]
-    return {"type": "object", "properties": told, "required": needed, "additionalProperties": False}
+class Allowed(NamedTuple):
+    """What the user lets agents do."""
+
+    measure: bool = True
+    apply: bool = False
+    hosts: frozenset[str] = frozenset()
 
 
 class Answer(NamedTuple):
@@ -80,83 +76,6 @@ class Tool(NamedTuple):
         if not isinstance(more, Mapping):
             raise UserError(f"{MORE} must be an object", "with the arguments that are seldom needed, by name")
         return self.request.from_flags({**{k: v for k, v in arguments.items() if k != MORE}, **more})
-
-
-_TARGETS, _MODELS = ("target",), ("model", "draft")
-
-
-def check_hosts(asked: object, allowed: Collection[str]) -> None:
-    """UserError where an address leads to a machine that the user did not name: text in a chat may ask for anything."""
-    for name in (*_TARGETS, *_MODELS):
-        word = getattr(asked, name, None)
-        if not isinstance(word, str):
-            continue
-        if word == "-":
-            raise UserError(f"{name}: there is no standard input to read", "give a file, a name or an address")
-        if name in _TARGETS or is_target(word):
-            url = as_url(word)
-        else:  # a name, a file, or a page that only names a model is not read
-            meant = model_of_address(word)
-            url = meant if is_address(meant) else None
-        if not url:
-            continue
-        try:
-            host = urlsplit(url).hostname or ""
-        except ValueError as error:
-            raise UserError(f"{url!r} is not a URL: {error}", "such as http://127.0.0.1:8080") from error
-        if not is_loopback(host) and host not in allowed:
-            hint = f"only the user can allow it: `unslow mcp --allow-host {host}`"
-            raise UserError(f"{host} is another machine", hint)
-
-
-MOST = 16  # More than an agent compares; older ones are forgotten
-
-
-class Plans:
-    """The last plans, by their ids."""
-
-    def __init__(self) -> None:
-        self._kept: OrderedDict[str, PlanReport] = OrderedDict()
-        self._made = 0
-
-    def keep(self, plan: PlanReport) -> str:
-        """The id of a plan from now on."""
-        self._made += 1
-        name = f"plan-{self._made}"
-        self._kept[name] = plan
-        if len(self._kept) > MOST:
-            self._kept.popitem(last=False)
-        return name
-
-    def found(self, word: str | None) -> PlanReport | None:
-        """The plan of an id, None for any other word; UserError for a standard input that nobody has."""
-        if word == "-":
-            raise UserError("plan: there is no standard input to read", "give a plan_id or a file")
-        return self._kept.get(word or "")
-
-    def keeping(self, tool: Tool) -> Tool:
-        """The tool plan, whose answers then have an id."""
-
-        def kept(asked: Request, progress: Progress) -> Answer:
-            made = tool.answer(asked, progress)
-            if not isinstance(made.report, PlanReport) or not made.report.options:
-                return made
-            name = self.keep(made.report)
-            return Answer(made.report, f"{made.text}\n\nplan_id: {name}", {"plan_id": name})
-
-        return tool._replace(answer=kept)
-
-
-LONGEST_TEXT = 4 * 1024**2  # Letters of a text in a message; a file is read in parts and may have any size
-SECONDS = 40.0  # Many clients give a call up after a minute, and looking around takes some of it
-
-
-class Allowed(NamedTuple):
-    """What the user lets agents do."""
-
-    measure: bool = True
-    apply: bool = False
-    hosts: frozenset[str] = frozenset()
 
 
 class Pages(msgspec.Struct, frozen=True, kw_only=True):
@@ -218,6 +137,98 @@ class Models(Request, frozen=True, kw_only=True):
     """The models on this machine, in every tool's store; only their headers are read."""
 
     where: Annotated[tuple[str, ...], Option("further folders or files to look at")] = ()
+
+
+class Apply(Request, frozen=True, kw_only=True):
+    """Make the change that a plan recommends: whole or not at all, journaled, and taken back by `undo`.
+
+    The first call changes nothing: it shows the change as a diff and gives a code. Show it to the user. The same call
+    with that code as `confirm` makes it. Where nothing can be edited with certainty, lines to type are given instead.
+    """
+
+    plan: Annotated[
+        str | None, Option("the `plan_id` that plan gave, or a file of `unslow plan --json` (default: made now)")
+    ] = None
+    option: Annotated[str | None, Option("not the recommended one: its number from 0, or its name")] = None
+    target: Annotated[str | None, Option("the server, where several run: a process id or a URL", kind=TARGET)] = None
+    file: Annotated[str | None, Option("the compose file or the shell script that starts it")] = None
+    name: Annotated[str | None, Option("of the derived model (Ollama only)")] = None
+    restart: Annotated[bool, Option("also restart the service afterwards (systemd, compose)")] = False
+    confirm: Annotated[str | None, Option("the code that the first call gave")] = None
+
+
+class Undo(Request, frozen=True, kw_only=True):
+    """Take back a change that `apply` made: every file byte for byte as it was.
+
+    The first call changes nothing: it shows what would be taken back and gives a code. The same call with that code as
+    `confirm` takes it back. What somebody else has changed since is left alone.
+    """
+
+    change: Annotated[str | None, Option("the id of a change, or how it starts (default: the newest)")] = None
+    confirm: Annotated[str | None, Option("the code that the first call gave")] = None
+    list_only: Annotated[bool, Option("list the changes, and do nothing")] = False
+
+
+class Plans:
+    """The last plans, by their ids."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[str, PlanReport] = OrderedDict()
+        self._made = 0
+
+    def keep(self, plan: PlanReport) -> str:
+        """The id of a plan from now on."""
+        self._made += 1
+        name = f"plan-{self._made}"
+        self._kept[name] = plan
+        if len(self._kept) > MOST:
+            self._kept.popitem(last=False)
+        return name
+
+    def found(self, word: str | None) -> PlanReport | None:
+        """The plan of an id, None for any other word; UserError for a standard input that nobody has."""
+        if word == "-":
+            raise UserError("plan: there is no standard input to read", "give a plan_id or a file")
+        return self._kept.get(word or "")
+
+    def keeping(self, tool: Tool) -> Tool:
+        """The tool plan, whose answers then have an id."""
+
+        def kept(asked: Request, progress: Progress) -> Answer:
+            made = tool.answer(asked, progress)
+            if not isinstance(made.report, PlanReport) or not made.report.options:
+                return made
+            name = self.keep(made.report)
+            return Answer(made.report, f"{made.text}\n\nplan_id: {name}", {"plan_id": name})
+
+        return tool._replace(answer=kept)
+
+
+def tools_for(allowed: Allowed) -> dict[str, Tool]:
+    """The tools that the user lets agents have, by name."""
+    tools = {tool.name: tool for tool in reading_tools(allowed)}
+    if allowed.apply:
+        plans = Plans()
+        tools["plan"] = plans.keeping(tools["plan"])
+        tools |= {tool.name: tool for tool in changing_tools(allowed, plans)}
+    return tools
+
+
+def schema_of(request: type[Request]) -> dict[str, Any]:
+    """What a tool takes: each option with its sentence, and those that are seldom needed by their names alone."""
+    fields = [field for field in fields_of(request) if field.option.only != "cli"]
+    told: dict[str, Any] = {}
+    for field in (one for one in fields if not one.option.seldom):
+        kind: dict[str, Any] = {"type": "string"} if field.kind.takes is str else {"type": _TYPES[field.kind.of]}
+        if field.kind.choices:
+            kind = {"enum": list(field.kind.choices)}
+        if field.several:
+            kind = {"type": "array", "items": kind}
+        told[field.name] = {**kind, "description": field.option.text}
+    if seldom := [field.name for field in fields if field.option.seldom]:
+        told[MORE] = {"type": "object", "description": f"seldom needed: {', '.join(seldom)}"}
+    needed = [field.name for field in fields if field.is_needed]
+    return {"type": "object", "properties": told, "required": needed, "additionalProperties": False}
 
 
 def reading_tools(allowed: Allowed) -> list[Tool]:
@@ -291,46 +302,13 @@ def _shorter(report: Report) -> Report:
     return msgspec.structs.replace(report, subjects=tuple(subjects))
 
 
-# The tools that change something, for whom the user lets them: shown first, then made exactly as it was shown.
-#
-# The first call changes nothing and gives a code for the change that it shows. Only with that code is it made, and only
-# while the same change would still be made: what is on the disk, which process runs and what it is told are all in it.
-
-_ASK = "Nothing is changed yet. Show this to the user; if they agree, call {name} again with the same arguments and"
-
-
-class Apply(Request, frozen=True, kw_only=True):
-    """Make the change that a plan recommends: whole or not at all, journaled, and taken back by `undo`.
-
-    The first call changes nothing: it shows the change as a diff and gives a code. Show it to the user. The same call
-    with that code as `confirm` makes it. Where nothing can be edited with certainty, lines to type are given instead.
-    """
-
-    plan: Annotated[
-        str | None, Option("the `plan_id` that plan gave, or a file of `unslow plan --json` (default: made now)")
-    ] = None
-    option: Annotated[str | None, Option("not the recommended one: its number from 0, or its name")] = None
-    target: Annotated[str | None, Option("the server, where several run: a process id or a URL", kind=TARGET)] = None
-    file: Annotated[str | None, Option("the compose file or the shell script that starts it")] = None
-    name: Annotated[str | None, Option("of the derived model (Ollama only)")] = None
-    restart: Annotated[bool, Option("also restart the service afterwards (systemd, compose)")] = False
-    confirm: Annotated[str | None, Option("the code that the first call gave")] = None
-
-
-class Undo(Request, frozen=True, kw_only=True):
-    """Take back a change that `apply` made: every file byte for byte as it was.
-
-    The first call changes nothing: it shows what would be taken back and gives a code. The same call with that code as
-    `confirm` takes it back. What somebody else has changed since is left alone.
-    """
-
-    change: Annotated[str | None, Option("the id of a change, or how it starts (default: the newest)")] = None
-    confirm: Annotated[str | None, Option("the code that the first call gave")] = None
-    list_only: Annotated[bool, Option("list the changes, and do nothing")] = False
-
-
 def changing_tools(allowed: Allowed, plans: Plans) -> list[Tool]:
-    """Every tool that can change something."""
+    """Every tool that can change something: what it does is shown first, then made exactly as it was shown.
+
+    The first call changes nothing and gives a code for the change that it shows. Only with that code is it made, and
+    only while the same change would still be made: what is on the disk, which process runs and what it is told are all
+    in it.
+    """
     applied, taken_back = functools.partial(_applied, allowed, plans), functools.partial(_taken_back, allowed)
     return [
         Tool("apply", "Make the change of a plan", Apply, applied, changes=True),
@@ -401,11 +379,25 @@ def _check_code(given: str, code: str) -> None:
         )
 
 
-def tools_for(allowed: Allowed) -> dict[str, Tool]:
-    """The tools that the user lets agents have, by name."""
-    tools = {tool.name: tool for tool in reading_tools(allowed)}
-    if allowed.apply:
-        plans = Plans()
-        tools["plan"] = plans.keeping(tools["plan"])
-        tools |= {tool.name: tool for tool in changing_tools(allowed, plans)}
-    return tools
+def check_hosts(asked: object, allowed: Collection[str]) -> None:
+    """UserError where an address leads to a machine that the user did not name: text in a chat may ask for anything."""
+    for name in (*_TARGETS, *_MODELS):
+        word = getattr(asked, name, None)
+        if not isinstance(word, str):
+            continue
+        if word == "-":
+            raise UserError(f"{name}: there is no standard input to read", "give a file, a name or an address")
+        if name in _TARGETS or is_target(word):
+            url = as_url(word)
+        else:  # a name, a file, or a page that only names a model is not read
+            meant = model_of_address(word)
+            url = meant if is_address(meant) else None
+        if not url:
+            continue
+        try:
+            host = urlsplit(url).hostname or ""
+        except ValueError as error:
+            raise UserError(f"{url!r} is not a URL: {error}", "such as http://127.0.0.1:8080") from error
+        if not is_loopback(host) and host not in allowed:
+            hint = f"only the user can allow it: `unslow mcp --allow-host {host}`"
+            raise UserError(f"{host} is another machine", hint)

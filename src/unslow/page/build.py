@@ -1,14 +1,7 @@
-"""Builds the view: the report, and beside it what each panel draws or why it can't.
+"""Builds the view: the report, and beside it what each panel draws or why it can't."""
 
-Masked where it leaves the machine.
-"""
-
-import getpass
-import re
-import socket
 import traceback
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from shlex import quote
 from typing import Any, NamedTuple
@@ -18,13 +11,11 @@ import msgspec
 from unslow import __version__
 from unslow.commands._bench_history import compared_to, figured
 from unslow.commands._diagnosis_options import Looking
-from unslow.commands._fix_commands import spelled
 from unslow.commands._output import Progress
-from unslow.commands.diagnose.look import Looked, diagnose_target, with_notes
+from unslow.commands.diagnose.look import Looked, diagnose_target
 from unslow.commands.diagnose.target import is_live
 from unslow.facts.bench import Bench
 from unslow.facts.errors import UserError
-from unslow.facts.masking import masked, masked_text
 from unslow.facts.snapshot import Case, Snapshot
 from unslow.facts.values import Absence, Known, MissingFactError, Unknown
 from unslow.look.history import History, default_history
@@ -35,7 +26,6 @@ from unslow.page.roofline import roofline_view
 from unslow.page.speeds import change_of_benches, change_of_verify, depth_curve, speed_rows, users_curve
 from unslow.page.timeline import timeline_view
 from unslow.page.view import ChangeView, MemoryView, Missing, SubjectView, TimelineView, View
-from unslow.think.judge.judge import diagnose
 from unslow.think.memo import one_judgement
 from unslow.think.report import Report, SubjectReport
 from unslow.think.speed.calibration import mark_of
@@ -43,123 +33,16 @@ from unslow.think.stats.conditions import settings_of
 from unslow.think.stats.verification_report import VerifyReport
 
 MOST_KEPT = 20  # Of one setup: the newest ones; older curves are of little use
-
-
-def kept_for(snapshot: Snapshot, history: History | None = None) -> tuple[Bench, ...]:
-    """Benchmarks of the same machine, runtime, model and settings, newest first; none where nothing can be read."""
-    history = history or default_history()
-    found: dict[str, Bench] = {}
-    for case in snapshot.cases():
-        try:
-            found |= {bench.id: bench for bench in history.same_setup(is_same_setup(case), MOST_KEPT)}
-        except UserError:  # a history that can't be read costs its curves, and nothing else
-            break
-    return tuple(sorted(found.values(), key=lambda bench: bench.taken_at, reverse=True))
-
-
-def is_same_setup(case: Case) -> Bench:
-    """A benchmark as one of this case would be."""
-    return Bench(
-        id="",
-        unslow_version=__version__,
-        taken_at="",
-        seconds=0.0,
-        protocol="standard",
-        runtime=case.runtime.name.value_or("unknown"),
-        runtime_version=case.runtime.version.value_or(""),
-        model=case.model.name.value_or("unknown"),
-        model_bytes=case.model.weights_bytes.value_or(0),
-        machine=mark_of(case.machine),
-        settings=settings_of(case),
-    )
-
-
-def last_change_for(
-    snapshot: Snapshot, given: Sequence[Bench], history: History | None = None, *, live: bool = True
-) -> ChangeView | None:
-    """The last two benchmarks of the one subject: those that were given, else those that are kept; None for several."""
-    cases = list(snapshot.cases())
-    if len(cases) != 1:
-        return None
-    history = history or default_history()
-    try:
-        told = sorted((bench for bench in map(figured, given) if bench.samples), key=lambda bench: bench.taken_at)
-        if len(told) < 2 and live:  # noqa: PLR2004 (before and after)
-            after = history.latest(is_same_setup(cases[0]))
-            before = history.latest(after) if after else None
-            if before and after and before.taken_at <= after.taken_at:
-                told = [figured(before), figured(after)]
-        if len(told) < 2:  # noqa: PLR2004 (before and after)
-            return None
-        compared = compared_to(told[-1], told[-2], history)
-        return change_of_benches(compared.before, told[-1], compared.comparison, compared.changes)
-    except UserError:
-        return None
-
-
-# The report is made again from the masked snapshot, as a command line can only be masked while its words are apart;
-# then every text of the view is masked once more, whatever it was made from.
-
-_PROMPT = re.compile(r"(?P<flag>(?<!\S)(?:--prompt|--system-prompt|-sys)(?:\s+|=))(?:\"[^\"]*\"|'[^']*'|[^\s\"']+)")
-"""In a command line that is one text."""
-_LISTENS = re.compile(r"(?P<keep>(?<!\S)--host(?:\s+|=)[\"']?)(?P<host>[\w.-]{1,253})")
-HOST = "masked-host"
-Rule = tuple[re.Pattern[str], str]
-
-
-def masked_view(view: View, looked: Looked | None = None) -> View:
-    """The view, fit to be shown to a stranger; with what was seen, its report is made anew from that, masked."""
-    if view.masked:
-        return view
-    report = view.report
-    if looked:
-        snapshot = masked(looked.snapshot)
-        report = with_notes(spelled(diagnose(snapshot), snapshot), looked)
-    # The names of other machines on which subjects run may name a person, a house or a company
-    hosts = {host_of(subject.url) for subject in view.report.subjects}
-    rules = [*(_host(name) for name in sorted(hosts) if name and not is_loopback(name)), *_own_names()]
-    raw = _cleaned(msgspec.to_builtins(msgspec.structs.replace(view, report=report, masked=True)), rules)
-    return msgspec.convert(raw, View)
-
-
-def _own_names() -> Iterator[Rule]:
-    """The user's name where it is part of a path, such as /data/NAME/models, and this machine's where it is no word."""
-    users = {Path("~").expanduser().name}
-    with suppress(KeyError, OSError):  # a user id without a name, as in containers
-        users.add(getpass.getuser())
-    users -= {"", "~", "root", "user"}
-    for name in sorted(users):
-        yield re.compile(rf"(?<=[/\\]){re.escape(name)}(?![\w-]|\.\w)"), "user"
-    host = socket.gethostname()
-    yield from (_host(name) for name in (host, host.partition(".")[0]) if re.search(r"\w[\d.-]", name))
-
-
-def _host(name: str) -> Rule:
-    return re.compile(rf"(?<![\w.-]){re.escape(name)}(?![\w-]|\.\w)", re.IGNORECASE), HOST
-
-
-def _cleaned(value: Any, rules: Sequence[Rule]) -> Any:
-    match value:
-        case str():
-            text = _LISTENS.sub(_listens, _PROMPT.sub(r"\g<flag>masked", masked_text(value)))
-            for pattern, instead in rules:
-                text = pattern.sub(instead, text)
-            return text
-        case list() | tuple():
-            return [_cleaned(one, rules) for one in value]
-        case dict():
-            return {key: _cleaned(one, rules) for key, one in value.items()}
-        case _:
-            return value
-
-
-def _listens(found: re.Match[str]) -> str:
-    """Where a server listens: numbers name nobody, a name may."""
-    is_name = re.search(r"[A-Za-z]", found["host"]) and not is_loopback(found["host"])
-    return found["keep"] + (HOST if is_name else found["host"])
-
-
 BUG = "a bug in unslow"
+
+
+class SeenMachine(NamedTuple):
+    """A view, and all that it was made from."""
+
+    view: View
+    snapshot: Snapshot
+    looked: Looked
+    benches: tuple[Bench, ...] = ()
 
 
 class Sources(NamedTuple):
@@ -171,6 +54,70 @@ class Sources(NamedTuple):
     change: ChangeView | None = None
     ready: bool = False
     alone: bool = True  # Whether there is but one subject: then all benchmarks and comparisons are its own
+
+
+def view_target(
+    request: Looking,
+    progress: Progress,
+    *,
+    benches: Sequence[Bench] = (),
+    verified: VerifyReport | None = None,
+    ready: bool = False,
+) -> SeenMachine:
+    """Diagnose whatever the request names, and build its view, with what is kept of earlier benchmarks of it."""
+    report, looked = diagnose_target(request, progress)
+    return seen_of(report, looked, live=is_live(request.target), benches=benches, verified=verified, ready=ready)
+
+
+def seen_of(
+    report: Report,
+    looked: Looked,
+    *,
+    live: bool,
+    benches: Sequence[Bench] = (),
+    verified: VerifyReport | None = None,
+    ready: bool = False,
+    history: History | None = None,
+) -> SeenMachine:
+    """The view of a diagnosis; what is kept here belongs to it where it is of what runs here."""
+    snapshot = looked.snapshot
+    kept = kept_for(snapshot, history) if live else ()
+    known = tuple({bench.id: bench for bench in (*benches, *kept)}.values())
+    change = change_of_verify(verified) if verified else last_change_for(snapshot, benches, history, live=live)
+    system = LiveSystem() if live else None
+    view = view_of(report, snapshot, system=system, benches=known, change=change, ready=ready)
+    return SeenMachine(view, snapshot, looked, known)
+
+
+def view_of(
+    report: Report,
+    snapshot: Snapshot,
+    *,
+    system: System | None = None,
+    benches: Sequence[Bench] = (),
+    change: ChangeView | None = None,
+    ready: bool = False,
+) -> View:
+    """The view of a report; with a system, files of models may be read; `ready` works out what sliders would say."""
+    newest_first = tuple(sorted(benches, key=lambda bench: bench.taken_at, reverse=True))
+    alone = len(list(snapshot.cases())) == 1
+    sources = Sources(snapshot, system, newest_first, change, ready, alone)
+    subjects = tuple(_subject(subject, sources, number) for number, subject in enumerate(report.subjects))
+    return View(
+        unslow_version=report.unslow_version,
+        taken_at=snapshot.taken_at,
+        machine=report.machine,
+        report=report,
+        subjects=subjects,
+        masked=False,
+    )
+
+
+@one_judgement()
+def _subject(report: SubjectReport, sources: Sources, number: int) -> SubjectView:
+    case = list(sources.snapshot.cases())[report.number]
+    panels, missing = Panels(report, case, sources).all()
+    return SubjectView(number=number, **panels, missing=missing)
 
 
 class Panels:
@@ -264,74 +211,53 @@ def _made(make: Callable[[], Any]) -> Any:
         )
 
 
-class SeenMachine(NamedTuple):
-    """A view, and all that it was made from."""
+def kept_for(snapshot: Snapshot, history: History | None = None) -> tuple[Bench, ...]:
+    """Benchmarks of the same machine, runtime, model and settings, newest first; none where nothing can be read."""
+    history = history or default_history()
+    found: dict[str, Bench] = {}
+    for case in snapshot.cases():
+        try:
+            found |= {bench.id: bench for bench in history.same_setup(is_same_setup(case), MOST_KEPT)}
+        except UserError:  # a history that can't be read costs its curves, and nothing else
+            break
+    return tuple(sorted(found.values(), key=lambda bench: bench.taken_at, reverse=True))
 
-    view: View
-    snapshot: Snapshot
-    looked: Looked
-    benches: tuple[Bench, ...] = ()
+
+def last_change_for(
+    snapshot: Snapshot, given: Sequence[Bench], history: History | None = None, *, live: bool = True
+) -> ChangeView | None:
+    """The last two benchmarks of the one subject: those that were given, else those that are kept; None for several."""
+    cases = list(snapshot.cases())
+    if len(cases) != 1:
+        return None
+    history = history or default_history()
+    try:
+        told = sorted((bench for bench in map(figured, given) if bench.samples), key=lambda bench: bench.taken_at)
+        if len(told) < 2 and live:  # noqa: PLR2004 (before and after)
+            after = history.latest(is_same_setup(cases[0]))
+            before = history.latest(after) if after else None
+            if before and after and before.taken_at <= after.taken_at:
+                told = [figured(before), figured(after)]
+        if len(told) < 2:  # noqa: PLR2004 (before and after)
+            return None
+        compared = compared_to(told[-1], told[-2], history)
+        return change_of_benches(compared.before, told[-1], compared.comparison, compared.changes)
+    except UserError:
+        return None
 
 
-def view_of(
-    report: Report,
-    snapshot: Snapshot,
-    *,
-    system: System | None = None,
-    benches: Sequence[Bench] = (),
-    change: ChangeView | None = None,
-    ready: bool = False,
-) -> View:
-    """The view of a report; with a system, files of models may be read; `ready` works out what sliders would say."""
-    newest_first = tuple(sorted(benches, key=lambda bench: bench.taken_at, reverse=True))
-    alone = len(list(snapshot.cases())) == 1
-    sources = Sources(snapshot, system, newest_first, change, ready, alone)
-    subjects = tuple(_subject(subject, sources, number) for number, subject in enumerate(report.subjects))
-    return View(
-        unslow_version=report.unslow_version,
-        taken_at=snapshot.taken_at,
-        machine=report.machine,
-        report=report,
-        subjects=subjects,
-        masked=False,
+def is_same_setup(case: Case) -> Bench:
+    """A benchmark as one of this case would be."""
+    return Bench(
+        id="",
+        unslow_version=__version__,
+        taken_at="",
+        seconds=0.0,
+        protocol="standard",
+        runtime=case.runtime.name.value_or("unknown"),
+        runtime_version=case.runtime.version.value_or(""),
+        model=case.model.name.value_or("unknown"),
+        model_bytes=case.model.weights_bytes.value_or(0),
+        machine=mark_of(case.machine),
+        settings=settings_of(case),
     )
-
-
-@one_judgement()
-def _subject(report: SubjectReport, sources: Sources, number: int) -> SubjectView:
-    case = list(sources.snapshot.cases())[report.number]
-    panels, missing = Panels(report, case, sources).all()
-    return SubjectView(number=number, **panels, missing=missing)
-
-
-def view_target(
-    request: Looking,
-    progress: Progress,
-    *,
-    benches: Sequence[Bench] = (),
-    verified: VerifyReport | None = None,
-    ready: bool = False,
-) -> SeenMachine:
-    """Diagnose whatever the request names, and build its view, with what is kept of earlier benchmarks of it."""
-    report, looked = diagnose_target(request, progress)
-    return seen_of(report, looked, live=is_live(request.target), benches=benches, verified=verified, ready=ready)
-
-
-def seen_of(
-    report: Report,
-    looked: Looked,
-    *,
-    live: bool,
-    benches: Sequence[Bench] = (),
-    verified: VerifyReport | None = None,
-    ready: bool = False,
-    history: History | None = None,
-) -> SeenMachine:
-    """The view of a diagnosis; what is kept here belongs to it where it is of what runs here."""
-    snapshot = looked.snapshot
-    kept = kept_for(snapshot, history) if live else ()
-    known = tuple({bench.id: bench for bench in (*benches, *kept)}.values())
-    change = change_of_verify(verified) if verified else last_change_for(snapshot, benches, history, live=live)
-    system = LiveSystem() if live else None
-    view = view_of(report, snapshot, system=system, benches=known, change=change, ready=ready)
-    return SeenMachine(view, snapshot, looked, known)

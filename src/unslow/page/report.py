@@ -1,37 +1,161 @@
-"""Writes the report with all its pictures.
+"""Writes the report with all its pictures as one file of HTML, Markdown or JSON, masked unless told otherwise."""
 
-One file of HTML, Markdown or JSON, masked unless the user wants it otherwise.
-"""
-
+import getpass
 import os
+import re
+import socket
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from unslow.commands._bench_history import read_benches
+from unslow.commands._fix_commands import spelled
 from unslow.commands._output import Progress
+from unslow.commands.diagnose.look import Looked, with_notes
 from unslow.commands.diagnose.request import resolve_request
 from unslow.commands.diagnose.target import write_whole
 from unslow.commands.report import ReportRequest
 from unslow.commands.verify.comparison import read_verified
 from unslow.facts.errors import UserError
-from unslow.page.build import masked_view, view_target
+from unslow.facts.masking import masked, masked_text
+from unslow.look.system.http import host_of, is_loopback
+from unslow.page.build import view_target
 from unslow.page.html.markup import MASKED, begun, metric_name
 from unslow.page.html.speed import sign_of, speedup_ends, worded
 from unslow.page.view import ChangeView, CurveView, MemoryBar, SpeedRow, SubjectView, View
-from unslow.show.clean import cleaned, safe
+from unslow.show.clean import as_json, cleaned, safe
 from unslow.show.labels import budget_title, folded, told_phases
 from unslow.show.markdown import NOTHING, RULE, escaped, prose, signature, subject_markdown
 from unslow.show.units import amount, rate, size, span
 from unslow.think.judge.budget import UNEXPLAINED
+from unslow.think.judge.judge import diagnose
 from unslow.think.report import Range, SubjectReport
 
+LARGEST_BYTES = 6_000_000
+"""What an issue tracker takes without complaint; a page beyond it goes without the answers of its sliders."""
+SUFFIXES = {"html": ".html", "markdown": ".md", "json": ".json"}
+_FORMS = {".html": "html", ".htm": "html", ".md": "markdown", ".markdown": "markdown", ".json": "json"}
 _BAR = 48
 _MOST_ROWS = 24  # Of a curve: more points than that are between those that matter
 _LETTERS = {
     "weights": "W", "kv": "K", "compute": "C", "stranger": "S", "reserve": "R", "free": "·", "lacking": "!",
 }  # fmt: skip
+HOST = "masked-host"
+Rule = tuple[re.Pattern[str], str]
+_PROMPT = re.compile(r"(?P<flag>(?<!\S)(?:--prompt|--system-prompt|-sys)(?:\s+|=))(?:\"[^\"]*\"|'[^']*'|[^\s\"']+)")
+"""In a command line that is one text."""
+_LISTENS = re.compile(r"(?P<keep>(?<!\S)--host(?:\s+|=)[\"']?)(?P<host>[\w.-]{1,253})")
+
+
+def write_report(asked: ReportRequest, progress: Progress) -> None:
+    """Diagnose, draw, write, and say where; files are read and the place is tried before anything is measured."""
+    form = form_of(asked.format, asked.output)
+    output = asked.output or f"unslow-report{SUFFIXES[form]}"
+    request, benches = resolve_request(asked), tuple(bench for path in asked.bench for bench in read_benches(path))
+    verified = read_verified(asked.verify) if asked.verify else None
+    _check_place(output)
+    seen = view_target(request, progress, benches=benches, verified=verified, ready=form == "html")
+    view = seen.view if asked.no_mask else masked_view(seen.view, seen.looked)
+    text = render_view(view, form, (asked.title or "")[:200])
+    write_whole(text.encode(), output)
+    if output != "-":
+        told = "not masked: look at it before you share it" if asked.no_mask else "masked"
+        progress.say(f"wrote {output} ({len(text.encode()) / 1000:,.0f} kB, {told})")
+
+
+def form_of(form: str | None, output: str | None) -> str:
+    """The format that was named, or that the name of the file means; UserError where there is no such format."""
+    if form is None:
+        return _FORMS.get(Path(output or "").suffix.lower(), "html")
+    if form not in SUFFIXES:
+        raise UserError(f"there is no format {form!r} of this report", f"try one of {', '.join(SUFFIXES)}")
+    return form
+
+
+def _check_place(output: str) -> None:
+    """UserError where nothing can be written: better told before a minute of measuring."""
+    if output == "-":
+        return
+    path = Path(os.path.realpath(output))
+    if path.is_dir():
+        raise UserError(f"{output} is a folder", "name a file in it, such as report.html")
+    if not path.parent.is_dir():
+        raise UserError(f"{output}: there is no folder {path.parent}", "make it first, or name another place")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise UserError(f"{output} can't be written", "name another place")
+
+
+def render_view(view: View, form: str, title: str = "") -> str:
+    """The view in that format."""
+    if form == "json":
+        return as_json(view) + "\n"
+    if form == "markdown":
+        return view_markdown(view, title)
+    from unslow.page.html.document import document  # noqa: PLC0415 (each format imports only what it needs)
+
+    text = document(view, title=title)
+    if len(text.encode()) <= LARGEST_BYTES:
+        return text
+    subjects = []
+    for subject in view.subjects:
+        memory = msgspec.structs.replace(subject.memory, ready=()) if subject.memory else None
+        subjects.append(msgspec.structs.replace(subject, memory=memory))
+    return document(msgspec.structs.replace(view, subjects=tuple(subjects)), title=title)
+
+
+def masked_view(view: View, looked: Looked | None = None) -> View:
+    """The view, fit to be shown to a stranger; with what was seen, its report is made anew from that, masked."""
+    if view.masked:
+        return view
+    report = view.report
+    if looked:  # a command line can only be masked while its words are apart; every text is masked once more below
+        snapshot = masked(looked.snapshot)
+        report = with_notes(spelled(diagnose(snapshot), snapshot), looked)
+    # The names of other machines on which subjects run may name a person, a house or a company
+    hosts = {host_of(subject.url) for subject in view.report.subjects}
+    rules = [*(_host(name) for name in sorted(hosts) if name and not is_loopback(name)), *_own_names()]
+    raw = _cleaned(msgspec.to_builtins(msgspec.structs.replace(view, report=report, masked=True)), rules)
+    return msgspec.convert(raw, View)
+
+
+def _own_names() -> Iterator[Rule]:
+    """The user's name where it is part of a path, such as /data/NAME/models, and this machine's where it is no word."""
+    users = {Path("~").expanduser().name}
+    with suppress(KeyError, OSError):  # a user id without a name, as in containers
+        users.add(getpass.getuser())
+    users -= {"", "~", "root", "user"}
+    for name in sorted(users):
+        yield re.compile(rf"(?<=[/\\]){re.escape(name)}(?![\w-]|\.\w)"), "user"
+    host = socket.gethostname()
+    yield from (_host(name) for name in (host, host.partition(".")[0]) if re.search(r"\w[\d.-]", name))
+
+
+def _host(name: str) -> Rule:
+    return re.compile(rf"(?<![\w.-]){re.escape(name)}(?![\w-]|\.\w)", re.IGNORECASE), HOST
+
+
+def _cleaned(value: Any, rules: Sequence[Rule]) -> Any:
+    match value:
+        case str():
+            text = _LISTENS.sub(_listens, _PROMPT.sub(r"\g<flag>masked", masked_text(value)))
+            for pattern, instead in rules:
+                text = pattern.sub(instead, text)
+            return text
+        case list() | tuple():
+            return [_cleaned(one, rules) for one in value]
+        case dict():
+            return {key: _cleaned(one, rules) for key, one in value.items()}
+        case _:
+            return value
+
+
+def _listens(found: re.Match[str]) -> str:
+    """Where a server listens: numbers name nobody, a name may."""
+    is_name = re.search(r"[A-Za-z]", found["host"]) and not is_loopback(found["host"])
+    return found["keep"] + (HOST if is_name else found["host"])
 
 
 def view_markdown(view: View, title: str = "") -> str:
@@ -63,25 +187,6 @@ def _panels(drawn: SubjectView) -> Iterator[str]:
         yield from _head("The run over time", drawn.timeline.summary)
     if drawn.change:
         yield from _change(drawn.change)
-
-
-def _head(title: str, said: str) -> Iterator[str]:
-    yield from (f"#### {title}", "")
-    if said:
-        yield from (_sentence(said), "")
-
-
-def _sentence(said: str) -> str:
-    return prose(f"{begun(said)}{'' if said.endswith(('.', '!', '?')) else '.'}")
-
-
-def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    yield f"| {' | '.join(heads)} |"
-    yield f"|{'|'.join('---' if not column else '---:' for column in range(len(heads)))}|"
-    for row in rows:
-        cells = [escaped(cell).replace("|", "\\|") for cell in row]
-        yield f"| {' | '.join(cells)} |"
-    yield ""
 
 
 def _speeds(rows: Sequence[SpeedRow]) -> Iterator[str]:
@@ -125,15 +230,6 @@ def _bar(bar: MemoryBar) -> Iterator[str]:
     yield from (f"  {_LETTERS[part.kind]} {_plain(part.name)}: {size(part.bytes)}" for part in bar.parts if part.bytes)
 
 
-def _fenced(lines: Iterable[str]) -> Iterator[str]:
-    yield from ("```text", *lines, "```", "")
-
-
-def _plain(text: str) -> str:
-    """A name that can't end the block that it stands in."""
-    return " ".join(text.replace("`", "'").split())
-
-
 def _curve(curve: CurveView) -> Iterator[str]:
     """The measured points, and of the others as many as a table can hold."""
     by = "depth of the context" if curve.axis == "depth" else "users at once"
@@ -172,65 +268,29 @@ def _change(change: ChangeView) -> Iterator[str]:
     yield ""
 
 
-LARGEST_BYTES = 6_000_000
-"""What an issue tracker takes without complaint; a page beyond it goes without the answers of its sliders."""
-SUFFIXES = {"html": ".html", "markdown": ".md", "json": ".json"}
-_FORMS = {".html": "html", ".htm": "html", ".md": "markdown", ".markdown": "markdown", ".json": "json"}
+def _head(title: str, said: str) -> Iterator[str]:
+    yield from (f"#### {title}", "")
+    if said:
+        yield from (_sentence(said), "")
 
 
-def form_of(form: str | None, output: str | None) -> str:
-    """The format that was named, or that the name of the file means; UserError where there is no such format."""
-    if form is None:
-        return _FORMS.get(Path(output or "").suffix.lower(), "html")
-    if form not in SUFFIXES:
-        raise UserError(f"there is no format {form!r} of this report", f"try one of {', '.join(SUFFIXES)}")
-    return form
+def _sentence(said: str) -> str:
+    return prose(f"{begun(said)}{'' if said.endswith(('.', '!', '?')) else '.'}")
 
 
-def write_report(asked: ReportRequest, progress: Progress) -> None:
-    """Diagnose, draw, write, and say where; files are read and the place is tried before anything is measured."""
-    form = form_of(asked.format, asked.output)
-    output = asked.output or f"unslow-report{SUFFIXES[form]}"
-    request, benches = resolve_request(asked), tuple(bench for path in asked.bench for bench in read_benches(path))
-    verified = read_verified(asked.verify) if asked.verify else None
-    _check_place(output)
-    seen = view_target(request, progress, benches=benches, verified=verified, ready=form == "html")
-    view = seen.view if asked.no_mask else masked_view(seen.view, seen.looked)
-    text = render_view(view, form, (asked.title or "")[:200])
-    write_whole(text.encode(), output)
-    if output != "-":
-        told = "not masked: look at it before you share it" if asked.no_mask else "masked"
-        progress.say(f"wrote {output} ({len(text.encode()) / 1000:,.0f} kB, {told})")
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    yield f"| {' | '.join(heads)} |"
+    yield f"|{'|'.join('---' if not column else '---:' for column in range(len(heads)))}|"
+    for row in rows:
+        cells = [escaped(cell).replace("|", "\\|") for cell in row]
+        yield f"| {' | '.join(cells)} |"
+    yield ""
 
 
-def render_view(view: View, form: str, title: str = "") -> str:
-    """The view in that format."""
-    if form == "json":
-        from unslow.show.clean import as_json  # noqa: PLC0415 (each format imports only what it needs)
-
-        return as_json(view) + "\n"
-    if form == "markdown":
-        return view_markdown(view, title)
-    from unslow.page.html.document import document  # noqa: PLC0415
-
-    text = document(view, title=title)
-    if len(text.encode()) <= LARGEST_BYTES:
-        return text
-    subjects = []
-    for subject in view.subjects:
-        memory = msgspec.structs.replace(subject.memory, ready=()) if subject.memory else None
-        subjects.append(msgspec.structs.replace(subject, memory=memory))
-    return document(msgspec.structs.replace(view, subjects=tuple(subjects)), title=title)
+def _fenced(lines: Iterable[str]) -> Iterator[str]:
+    yield from ("```text", *lines, "```", "")
 
 
-def _check_place(output: str) -> None:
-    """UserError where nothing can be written: better told before a minute of measuring."""
-    if output == "-":
-        return
-    path = Path(os.path.realpath(output))
-    if path.is_dir():
-        raise UserError(f"{output} is a folder", "name a file in it, such as report.html")
-    if not path.parent.is_dir():
-        raise UserError(f"{output}: there is no folder {path.parent}", "make it first, or name another place")
-    if not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise UserError(f"{output} can't be written", "name another place")
+def _plain(text: str) -> str:
+    """A name that can't end the block that it stands in."""
+    return " ".join(text.replace("`", "'").split())

@@ -54,155 +54,14 @@ _BOUND = {
 _ALONE = ", which one token at a time can't use at its peak"
 """Where the roof says memory: products of a matrix with one vector leave most units idle."""
 _CLOSE = 1.05  # Above a roof by more than this, it is no rounding
-
-
-def roofline_summary(roofs: Sequence[Roof], points: Sequence[RooflinePoint]) -> str:
-    """Every phase: how much it computes for a byte, what it waits for, and how much of its roof it reaches."""
-    turn = _number(roofs[0].ridge_flops_per_byte)
-    turns = {roof.device: _number(roof.ridge_flops_per_byte) for roof in roofs[1:]}
-    others = "".join(f" For {device} that is {number}." for device, number in turns.items() if number != turn)
-    ridge = f"{roofs[0].device}: below {turn} FLOP/byte its memory is the limit, above it its arithmetic.{others}"
-    lowest, said = min(roof.ridge_flops_per_byte for roof in roofs), [ridge]
-    for point in points:
-        what = f"{_WHAT[point.phase]} ({_number(point.flops_per_byte)} FLOP/byte)"
-        alone = point.phase == "decode" and point.bound_by == "compute" and point.flops_per_byte < lowest
-        reached, share = point.measured_flops_per_s or point.predicted_flops_per_s, ""
-        if reached and reached / point.roof_flops_per_s > _CLOSE:
-            share = "; it was measured above its roof, so one of these numbers is not what it seems"
-        elif reached:
-            verb = "reaches" if point.measured_flops_per_s else "should reach"
-            share = f", and {verb} {reached / point.roof_flops_per_s:.0%} of its roof"
-        said.append(f"{what} {_BOUND[point.bound_by]}{_ALONE if alone else ''}{share}.")
-    return " ".join(said)
-
-
-def _number(value: float) -> str:
-    return f"{value:.1f}" if value < 10 else f"{value:,.0f}"  # noqa: PLR2004 (a figure behind the point for few)
-
-
-# What one core computes in a cycle at most, by its instructions: a product and its sum are two operations.
-# x86: two fused multiply-adds a cycle, and as many products of 8-bit integers (VPDPBUSD, VPMADDUBSW), of 256 bits since
-# Haswell and Zen 2, of 512 bits on Intel's servers and Zen 5, half as many on Zen 4 (Agner Fog, Instruction tables,
-# agner.org/optimize). AMX: TDPBUSD multiplies 16 x 64 by 64 x 16 bytes, one every 16 cycles (Intel 64 and IA-32
-# Architectures Optimization Reference Manual, "Intel AMX"). Arm: four vectors of 128 bits a cycle (Arm Neoverse V1 and
-# V2 Software Optimization Guides); SDOT has 16 products of 8-bit integers, SMMLA 32, with which a Neoverse V1 comes to
-# the 256 operations that WikiChip tells of it. Small cores have half of it: two vectors of 128 bits.
-
-
-class CpuPeak(NamedTuple):
-    """Operations a cycle in 32-bit floats and in 8-bit integers."""
-
-    floats: float
-    integers: float
-    name: str
-
-
-_AVX2 = CpuPeak(2 * 8 * 2, 2 * 32 * 2, "AVX2")
-_AVX512 = CpuPeak(2 * 16 * 2, 2 * 64 * 2, "AVX-512")
-_AMX = CpuPeak(_AVX512.floats, 16 * 64 * 16 / 16 * 2, "AMX")
-_DOT = CpuPeak(4 * 4 * 2, 4 * 16 * 2, "NEON")
-_MATRIX = CpuPeak(_DOT.floats, 4 * 32 * 2, "NEON and I8MM")
 _ARM_SETS = frozenset({"neon", "sve", "sve2", "i8mm", "dotprod"})
-
-
-def cpu_peak(cpu: Cpu) -> CpuPeak:
-    """The most that a core of this CPU can do; by its name where nobody listed its instructions."""
-    model, sets = cpu.model.value_or(""), cpu.instruction_sets
-    if _ARM_SETS & set(sets.value_or([])) or model.startswith("Apple"):
-        peak = _MATRIX if "i8mm" in sets.value_or(["i8mm"]) else _DOT  # one that is not listed may have the best
-    else:
-        peak = _AMX if has_tiles(cpu) else _AVX512 if multiplies_wide(cpu) else _AVX2
-    kind = find_cpu(model)
-    if kind is None or not kind.narrow_cores:
-        return peak
-    return CpuPeak(peak.floats / 2, peak.integers / 2, peak.name)
-
-
-def devices_roof(case: Case, question: SpeedQuestion) -> Roof:
-    """The GPUs that a token goes over, one after the other."""
-    count = max(1, round(float(question.gpus)))
-    gpus = gpus_used(case)[:count]
-    names = Counter(gpu.name.value_or("the GPU") for gpu in gpus)
-    name = next(iter(names))
-    if count > 1 and len(names) == 1:
-        name = f"{count} × {name}, in turns"
-    elif count > 1:
-        name = f"{' and '.join(f'{n} × {each}' if n > 1 else each for each, n in names.items())}, in turns"
-    arithmetic = [_flops(case, gpu) for gpu in gpus]
-    flops, sources = sum(flops for flops, _ in arithmetic) / len(gpus), dict.fromkeys(how for _, how in arithmetic)
-    return _roof(name, float(question.chip.bytes_per_s), flops, "; ".join(sources))
-
-
-def joined_roof(roof: Roof, gpus: float) -> Roof:
-    """So many of them at once."""
-    count = max(1, round(gpus))
-    if count == 1:
-        return roof
-    name = roof.device.replace(", in turns", " at once")
-    return _roof(name, roof.bytes_per_s * count, roof.flops_per_s * count, roof.source)
-
-
-def host_roof(case: Case, shape: Shape, placement: Placement, *, prompts: bool = False) -> Roof | None:
-    """The CPU, where a part of the model lies with it."""
-    totals = left_on_host(case, shape, placement)
-    if totals.dense_bytes + totals.expert_bytes <= 0:
-        return None
-    rate, _ = host_bandwidth(case)
-    measured, ram = case.machine.memory.read_bytes_per_s, "RAM estimated from the number of cores"
-    if isinstance(measured, Known) and measured.value >= SLOWEST_BYTES_PER_S:
-        less = " by one core, times the threads" if rate < measured.value else ""
-        ram = f"RAM as {measured.origin.value}{less}"
-    threads = threads_for_prompts(case) if prompts else computing_threads(case)
-    cores = "1 core" if round(threads) == 1 else f"{threads:.0f} cores"
-    cpu = case.machine.cpu
-    peak, clock = cpu_peak(cpu), clock_of(cpu)
-    a_cycle, kind = (peak.floats, "32-bit floats") if types_of(case) == HALF else (peak.integers, "8-bit integers")
-    each = a_cycle * clock
-    how = f" each: {a_cycle:,.0f} operations on {kind} a cycle with {peak.name}, {clock / MHZ:,.0f} MHz"
-    source = f"{ram}; {cores} of at most {each / GB:,.0f} GFLOP/s: {how}"
-    return _roof(cpu.model.value_or("the CPU"), rate, threads * each, source)
-
-
-def _roof(device: str, bytes_per_s: float, flops_per_s: float, source: str) -> Roof:
-    return Roof(
-        device=device,
-        bytes_per_s=bytes_per_s,
-        flops_per_s=flops_per_s,
-        ridge_flops_per_byte=flops_per_s / bytes_per_s,
-        source=source,
-    )
-
-
-def _flops(case: Case, gpu: Gpu) -> tuple[float, str]:
-    """What a GPU computes, and the sources of its bandwidth and of that.
-
-    Quantised weights are multiplied as 8-bit integers where the chip can.
-    """
-    chip, _ = chip_of_gpu(gpu)
-    matrix = float(chip.matrix_flops_per_s or chip.flops_per_s)
-    device = find_device(gpu.name.value_or(""), int(gpu.vram_total_bytes.value_or(0)))
-    bandwidth = f"bandwidth by the catalogue ({device.source})" if device else "bandwidth as reported"
-    if gpu.memory_clock_max_hz.value_or(0) * gpu.memory_bus_bits.value_or(0) / 4 >= SLOWEST_BYTES_PER_S:
-        bandwidth = "memory clock and bus as the driver tells"
-    if device is None:
-        return matrix, f"{bandwidth}; arithmetic estimated from the bandwidth"
-    if types_of(case) != HALF and device.int8_ops_per_s > matrix:
-        source = device.sources.get("int8_ops_per_s", device.source)
-        return device.int8_ops_per_s, f"{bandwidth}; 8-bit integers by the catalogue ({source})"
-    source = device.sources.get("fp16_flops_per_s", device.source)
-    return matrix, f"{bandwidth}; 16-bit floats by the catalogue ({source})"
-
-
-# What a phase reads and computes is the same demand that the prediction is made of. Of a model that lies in two
-# memories a phase has one point: each side takes at least what its own roof allows, one after the other.
-
 Bound = Literal["memory", "compute", "overhead"]
 _MEMORY = (READS, HOST_READS, HOST_ATTENTION, COPIES, FETCHES)
 _COMPUTE = (COMPUTE, HOST_COMPUTE)
 
 
 class Load(NamedTuple):
-    """What one token asks of one device."""
+    """What one token asks of one device: the same demand that the prediction is made of."""
 
     flops: float
     read_bytes: float
@@ -214,6 +73,28 @@ class Load(NamedTuple):
     def least_s(self) -> float:
         """The shortest time in which it can be had."""
         return max(self.flops / self.roof.flops_per_s, self.read_bytes / self.roof.bytes_per_s)
+
+
+class CpuPeak(NamedTuple):
+    """Operations a cycle in 32-bit floats and in 8-bit integers."""
+
+    floats: float
+    integers: float
+    name: str
+
+
+# What one core computes in a cycle at most, by its instructions: a product and its sum are two operations.
+# x86: two fused multiply-adds a cycle, and as many products of 8-bit integers (VPDPBUSD, VPMADDUBSW), of 256 bits since
+# Haswell and Zen 2, of 512 bits on Intel's servers and Zen 5, half as many on Zen 4 (Agner Fog, Instruction tables,
+# agner.org/optimize). AMX: TDPBUSD multiplies 16 x 64 by 64 x 16 bytes, one every 16 cycles (Intel 64 and IA-32
+# Architectures Optimization Reference Manual, "Intel AMX"). Arm: four vectors of 128 bits a cycle (Arm Neoverse V1 and
+# V2 Software Optimization Guides); SDOT has 16 products of 8-bit integers, SMMLA 32, with which a Neoverse V1 comes to
+# the 256 operations that WikiChip tells of it. Small cores have half of it: two vectors of 128 bits.
+_AVX2 = CpuPeak(2 * 8 * 2, 2 * 32 * 2, "AVX2")
+_AVX512 = CpuPeak(2 * 16 * 2, 2 * 64 * 2, "AVX-512")
+_AMX = CpuPeak(_AVX512.floats, 16 * 64 * 16 / 16 * 2, "AMX")
+_DOT = CpuPeak(4 * 4 * 2, 4 * 16 * 2, "NEON")
+_MATRIX = CpuPeak(_DOT.floats, 4 * 32 * 2, "NEON and I8MM")
 
 
 @one_judgement()
@@ -303,6 +184,7 @@ def _point(
     found = predicted if isinstance(predicted, Prediction) else None
     measured = rate.value if isinstance(rate, Known) else None
     flops, read = sum(load.flops for load in loads), sum(load.read_bytes for load in loads)
+    # A model in two memories has one point: each side takes what its own roof allows, one after the other
     least_s = sum(load.least_s for load in loads)
     if not flops or not read or not least_s:
         return None
@@ -324,3 +206,115 @@ def _point(
         roof_flops_per_s=flops / least_s,
         bound_by=max(shares, key=lambda kind: shares[kind]),
     )
+
+
+def devices_roof(case: Case, question: SpeedQuestion) -> Roof:
+    """The GPUs that a token goes over, one after the other."""
+    count = max(1, round(float(question.gpus)))
+    gpus = gpus_used(case)[:count]
+    names = Counter(gpu.name.value_or("the GPU") for gpu in gpus)
+    name = next(iter(names))
+    if count > 1 and len(names) == 1:
+        name = f"{count} × {name}, in turns"
+    elif count > 1:
+        name = f"{' and '.join(f'{n} × {each}' if n > 1 else each for each, n in names.items())}, in turns"
+    arithmetic = [_flops(case, gpu) for gpu in gpus]
+    flops, sources = sum(flops for flops, _ in arithmetic) / len(gpus), dict.fromkeys(how for _, how in arithmetic)
+    return _roof(name, float(question.chip.bytes_per_s), flops, "; ".join(sources))
+
+
+def _flops(case: Case, gpu: Gpu) -> tuple[float, str]:
+    """What a GPU computes, and the sources of its bandwidth and of that.
+
+    Quantised weights are multiplied as 8-bit integers where the chip can.
+    """
+    chip, _ = chip_of_gpu(gpu)
+    matrix = float(chip.matrix_flops_per_s or chip.flops_per_s)
+    device = find_device(gpu.name.value_or(""), int(gpu.vram_total_bytes.value_or(0)))
+    bandwidth = f"bandwidth by the catalogue ({device.source})" if device else "bandwidth as reported"
+    if gpu.memory_clock_max_hz.value_or(0) * gpu.memory_bus_bits.value_or(0) / 4 >= SLOWEST_BYTES_PER_S:
+        bandwidth = "memory clock and bus as the driver tells"
+    if device is None:
+        return matrix, f"{bandwidth}; arithmetic estimated from the bandwidth"
+    if types_of(case) != HALF and device.int8_ops_per_s > matrix:
+        source = device.sources.get("int8_ops_per_s", device.source)
+        return device.int8_ops_per_s, f"{bandwidth}; 8-bit integers by the catalogue ({source})"
+    source = device.sources.get("fp16_flops_per_s", device.source)
+    return matrix, f"{bandwidth}; 16-bit floats by the catalogue ({source})"
+
+
+def joined_roof(roof: Roof, gpus: float) -> Roof:
+    """So many of them at once."""
+    count = max(1, round(gpus))
+    if count == 1:
+        return roof
+    name = roof.device.replace(", in turns", " at once")
+    return _roof(name, roof.bytes_per_s * count, roof.flops_per_s * count, roof.source)
+
+
+def host_roof(case: Case, shape: Shape, placement: Placement, *, prompts: bool = False) -> Roof | None:
+    """The CPU, where a part of the model lies with it."""
+    totals = left_on_host(case, shape, placement)
+    if totals.dense_bytes + totals.expert_bytes <= 0:
+        return None
+    rate, _ = host_bandwidth(case)
+    measured, ram = case.machine.memory.read_bytes_per_s, "RAM estimated from the number of cores"
+    if isinstance(measured, Known) and measured.value >= SLOWEST_BYTES_PER_S:
+        less = " by one core, times the threads" if rate < measured.value else ""
+        ram = f"RAM as {measured.origin.value}{less}"
+    threads = threads_for_prompts(case) if prompts else computing_threads(case)
+    cores = "1 core" if round(threads) == 1 else f"{threads:.0f} cores"
+    cpu = case.machine.cpu
+    peak, clock = cpu_peak(cpu), clock_of(cpu)
+    a_cycle, kind = (peak.floats, "32-bit floats") if types_of(case) == HALF else (peak.integers, "8-bit integers")
+    each = a_cycle * clock
+    how = f" each: {a_cycle:,.0f} operations on {kind} a cycle with {peak.name}, {clock / MHZ:,.0f} MHz"
+    source = f"{ram}; {cores} of at most {each / GB:,.0f} GFLOP/s: {how}"
+    return _roof(cpu.model.value_or("the CPU"), rate, threads * each, source)
+
+
+def _roof(device: str, bytes_per_s: float, flops_per_s: float, source: str) -> Roof:
+    return Roof(
+        device=device,
+        bytes_per_s=bytes_per_s,
+        flops_per_s=flops_per_s,
+        ridge_flops_per_byte=flops_per_s / bytes_per_s,
+        source=source,
+    )
+
+
+def cpu_peak(cpu: Cpu) -> CpuPeak:
+    """The most that a core of this CPU can do; by its name where nobody listed its instructions."""
+    model, sets = cpu.model.value_or(""), cpu.instruction_sets
+    if _ARM_SETS & set(sets.value_or([])) or model.startswith("Apple"):
+        peak = _MATRIX if "i8mm" in sets.value_or(["i8mm"]) else _DOT  # one that is not listed may have the best
+    else:
+        peak = _AMX if has_tiles(cpu) else _AVX512 if multiplies_wide(cpu) else _AVX2
+    kind = find_cpu(model)
+    if kind is None or not kind.narrow_cores:
+        return peak
+    return CpuPeak(peak.floats / 2, peak.integers / 2, peak.name)
+
+
+def roofline_summary(roofs: Sequence[Roof], points: Sequence[RooflinePoint]) -> str:
+    """Every phase: how much it computes for a byte, what it waits for, and how much of its roof it reaches."""
+    turn = _number(roofs[0].ridge_flops_per_byte)
+    turns = {roof.device: _number(roof.ridge_flops_per_byte) for roof in roofs[1:]}
+    others = "".join(f" For {device} that is {number}." for device, number in turns.items() if number != turn)
+    ridge = f"{roofs[0].device}: below {turn} FLOP/byte its memory is the limit, above it its arithmetic.{others}"
+    lowest, said = min(roof.ridge_flops_per_byte for roof in roofs), [ridge]
+    for point in points:
+        what = f"{_WHAT[point.phase]} ({_number(point.flops_per_byte)} FLOP/byte)"
+        alone = point.phase == "decode" and point.bound_by == "compute" and point.flops_per_byte < lowest
+        reached, share = point.measured_flops_per_s or point.predicted_flops_per_s, ""
+        if reached and reached / point.roof_flops_per_s > _CLOSE:
+            share = "; it was measured above its roof, so one of these numbers is not what it seems"
+        elif reached:
+            verb = "reaches" if point.measured_flops_per_s else "should reach"
+            share = f", and {verb} {reached / point.roof_flops_per_s:.0%} of its roof"
+        said.append(f"{what} {_BOUND[point.bound_by]}{_ALONE if alone else ''}{share}.")
+    return " ".join(said)
+
+
+def _number(value: float) -> str:
+    return f"{value:.1f}" if value < 10 else f"{value:,.0f}"  # noqa: PLR2004 (a figure behind the point for few)

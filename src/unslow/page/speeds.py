@@ -1,7 +1,4 @@
-"""The speeds of a subject as they are drawn: measured, expected, achievable; by depth and by users.
-
-Before and after a change.
-"""
+"""The speeds of a subject as they are drawn: against what is expected, by depth, by users, before and after."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -23,12 +20,29 @@ from unslow.think.report import Range, SubjectReport
 from unslow.think.stats.conditions import Change
 from unslow.think.stats.verification_report import IntervalShown, VerifyReport
 
+_NOTABLE = 0.005  # Less than half of one per cent is nothing lost
+SHALLOWEST, DEEPEST = 256, 1 << 20
+USUAL_CONTEXT = 32_768  # Where neither the server nor the model tells how long a context may be
+FEWEST_USERS, USUAL_USERS, MOST_USERS = 8, 16, 256
+"""The curve goes on where requests begin to wait, so that it is seen."""
+USUAL_DEPTH = 512  # Of each user's conversation, where no other was measured
+_STEPS = (1.0, 1.5)  # The grid between two powers of two
+MOST_CHANGES = 12
+
 
 class Basis(NamedTuple):
     """The change to the case that is predicted for, and what that is in words."""
 
     cure: Cure = Cure()
     words: str = "as it is set up"
+
+
+class _Measured(NamedTuple):
+    """The points of a curve that were measured, and what was made of them."""
+
+    points: dict[float, CurvePoint]
+    at: str = ""
+    sweep: Sweep | None = None
 
 
 def basis_of(case: Case) -> Basis | Unknown:
@@ -107,59 +121,6 @@ def range_of(interval: Interval | IntervalShown) -> Range:
     return Range(low=interval.low, mid=interval.mid, high=interval.high)
 
 
-_NOTABLE = 0.005  # Less than half of one per cent is nothing lost
-
-
-def depth_words(points: Sequence[CurvePoint], basis: str) -> str:
-    """From the start of the context to its end."""
-    known = [point for point in points if point.predicted]
-    if len(known) <= 1:
-        return ""
-    first, last = known[0], known[-1]
-    lost = 1 - (last.predicted or 0.0) / (first.predicted or 1.0)
-    less = f"{lost:.0%} less" if lost >= _NOTABLE else "about the same"
-    return (
-        f"Expected {basis}: {_rate(first)} tokens per second {first.at:,.0f} tokens into the context, "
-        f"{_rate(last)} after {last.at:,.0f}, which is {less}."
-    )
-
-
-def users_words(points: Sequence[CurvePoint], slots: int | None, basis: str) -> str:
-    """Alone, and with as many as are answered at once."""
-    known = [point for point in points if point.predicted]
-    if len(known) <= 1:
-        return f"It answers {_requests(slots)} at a time." if slots else ""
-    best = max(known, key=lambda point: (point.predicted or 0.0, -point.at))
-    waits = f" It answers {_requests(slots)} at a time; the others wait." if slots else ""
-    more = f", {_rate(best)} for {best.at:,.0f} users together" if best.at > 1 else ", and no more for several together"
-    return f"Expected {basis}: {_rate(known[0])} tokens per second alone{more}.{waits}"
-
-
-def _requests(slots: int) -> str:
-    return "one request" if slots == 1 else f"{slots} requests"
-
-
-def _rate(point: CurvePoint) -> str:
-    value = point.predicted or 0.0
-    return f"{value:.2g}" if value < 10 else f"{value:,.0f}"  # noqa: PLR2004 (two figures tell a slow one)
-
-
-SHALLOWEST, DEEPEST = 256, 1 << 20
-USUAL_CONTEXT = 32_768  # Where neither the server nor the model tells how long a context may be
-FEWEST_USERS, USUAL_USERS, MOST_USERS = 8, 16, 256
-"""The curve goes on where requests begin to wait, so that it is seen."""
-USUAL_DEPTH = 512  # Of each user's conversation, where no other was measured
-_STEPS = (1.0, 1.5)  # The grid between two powers of two
-
-
-class _Measured(NamedTuple):
-    """The points of a curve that were measured, and what was made of them."""
-
-    points: dict[float, CurvePoint]
-    at: str = ""
-    sweep: Sweep | None = None
-
-
 @one_judgement()
 def depth_curve(case: Case, benches: Sequence[Bench] = ()) -> CurveView | Unknown:
     """Tokens per second by depth, or why there is neither a measurement nor a prediction."""
@@ -190,19 +151,6 @@ def users_curve(case: Case, benches: Sequence[Bench] = ()) -> CurveView | Unknow
     grid = [n for n in _grid(1, min(MOST_USERS, most)) if n == int(n)]
     points = _with_predictions(seen.points, grid, lambda users: _of_users(case, int(users), slots, basis.cure))
     return _view("users", TOGETHER, points, seen, users_words(points, slots, basis.words))
-
-
-def _view(axis: str, metric: str, points: tuple[CurvePoint, ...], seen: _Measured, words: str) -> CurveView:
-    sweep = seen.sweep
-    return CurveView(
-        axis="users" if axis == "users" else "depth",
-        metric=metric,
-        points=points,
-        verdict=sweep.verdict if sweep else "",
-        because=sweep.because if sweep else words,
-        knee=sweep.knee if sweep else None,
-        measured_at=seen.at,
-    )
 
 
 def _swept(axis: str, metric: str, benches: Sequence[Bench]) -> _Measured | None:
@@ -276,7 +224,51 @@ def _of_users(case: Case, users: int, slots: int | None, cure: Cure) -> Interval
     return Interval(together * alone.low / alone.mid, together, together * alone.high / alone.mid)
 
 
-MOST_CHANGES = 12
+def _view(axis: str, metric: str, points: tuple[CurvePoint, ...], seen: _Measured, words: str) -> CurveView:
+    sweep = seen.sweep
+    return CurveView(
+        axis="users" if axis == "users" else "depth",
+        metric=metric,
+        points=points,
+        verdict=sweep.verdict if sweep else "",
+        because=sweep.because if sweep else words,
+        knee=sweep.knee if sweep else None,
+        measured_at=seen.at,
+    )
+
+
+def depth_words(points: Sequence[CurvePoint], basis: str) -> str:
+    """From the start of the context to its end."""
+    known = [point for point in points if point.predicted]
+    if len(known) <= 1:
+        return ""
+    first, last = known[0], known[-1]
+    lost = 1 - (last.predicted or 0.0) / (first.predicted or 1.0)
+    less = f"{lost:.0%} less" if lost >= _NOTABLE else "about the same"
+    return (
+        f"Expected {basis}: {_rate(first)} tokens per second {first.at:,.0f} tokens into the context, "
+        f"{_rate(last)} after {last.at:,.0f}, which is {less}."
+    )
+
+
+def users_words(points: Sequence[CurvePoint], slots: int | None, basis: str) -> str:
+    """Alone, and with as many as are answered at once."""
+    known = [point for point in points if point.predicted]
+    if len(known) <= 1:
+        return f"It answers {_requests(slots)} at a time." if slots else ""
+    best = max(known, key=lambda point: (point.predicted or 0.0, -point.at))
+    waits = f" It answers {_requests(slots)} at a time; the others wait." if slots else ""
+    more = f", {_rate(best)} for {best.at:,.0f} users together" if best.at > 1 else ", and no more for several together"
+    return f"Expected {basis}: {_rate(known[0])} tokens per second alone{more}.{waits}"
+
+
+def _requests(slots: int) -> str:
+    return "one request" if slots == 1 else f"{slots} requests"
+
+
+def _rate(point: CurvePoint) -> str:
+    value = point.predicted or 0.0
+    return f"{value:.2g}" if value < 10 else f"{value:,.0f}"  # noqa: PLR2004 (two figures tell a slow one)
 
 
 def change_of_verify(report: VerifyReport) -> ChangeView:
@@ -300,10 +292,6 @@ def change_of_verify(report: VerifyReport) -> ChangeView:
     )
 
 
-def _changed(name: str, before: str, after: str) -> str:
-    return f"{name}: {before or 'unset'} → {after or 'unset'}"
-
-
 def change_of_benches(before: Bench, after: Bench, comparison: Comparison, changes: Sequence[Change]) -> ChangeView:
     """What two benchmarks differ by."""
     rows = [
@@ -323,6 +311,10 @@ def change_of_benches(before: Bench, after: Bench, comparison: Comparison, chang
         changes=tuple(_changed(c.name, c.before, c.after) for c in changes[:MOST_CHANGES]),
         source=f"the benchmarks of {_moment(before)} and of {_moment(after)}",
     )
+
+
+def _changed(name: str, before: str, after: str) -> str:
+    return f"{name}: {before or 'unset'} → {after or 'unset'}"
 
 
 def _figure(level: float, spread: Spread | None) -> Range:

@@ -1,7 +1,4 @@
-"""The timeline of a run as it is drawn.
-
-Tracks with their limits, phases, the driver's reasons for low clocks, and a summary.
-"""
+"""The timeline of a run as it is drawn: tracks with their limits, phases, reasons for low clocks, and a summary."""
 
 from collections.abc import Iterator, Sequence
 
@@ -13,6 +10,7 @@ from unslow.think.case.gpus import POWER, THERMAL
 from unslow.think.causes.gpu_power_capped import LOW_CLOCK
 
 HOST = "host"
+AVAILABLE, USED = "memory_available_bytes", "ram_used_bytes"
 LABELS = {
     "clock_hz": "clock",
     "memory_clock_hz": "memory clock",
@@ -30,59 +28,6 @@ LABELS = {
     "ram_used_bytes": "RAM in use",
     "disk_read_bytes_per_s": "read from disks",
 }
-_GHZ = 1e9
-
-
-def timeline_summary(times_s: Sequence[float], tracks: Sequence[Track], marks: Sequence[ThrottleMark]) -> str:
-    """How long it was watched, what each device reached at most, and whether anything held a GPU's clocks back."""
-    parts = [f"Watched for {times_s[-1] if times_s else 0.0:,.0f} s."]
-    for device in dict.fromkeys(track.device for track in tracks):
-        parts += _device(device, tracks)
-    harmful = [mark for mark in marks if mark.harmful]
-    if harmful:
-        reasons = ", ".join(dict.fromkeys(mark.reason.replace("_", " ") for mark in harmful))
-        lasted_s = until_s = 0.0
-        for mark in sorted(harmful, key=lambda one: one.start_s):  # two reasons at once, or two GPUs, are no more time
-            lasted_s += max(0.0, mark.end_s - max(until_s, mark.start_s))
-            until_s = max(until_s, mark.end_s)
-        shown = f"{lasted_s:.2g}" if lasted_s < 10 else f"{lasted_s:,.0f}"  # noqa: PLR2004 (two figures tell a short one)
-        parts.append(f"Clocks held back for {shown} s: {reasons}.")
-    elif any(track.name == "clock_hz" for track in tracks):
-        parts.append("Nothing held its clocks back.")
-    return " ".join(parts)
-
-
-def _device(device: str, tracks: Sequence[Track]) -> Iterator[str]:
-    own = {track.name: track for track in tracks if track.device == device}
-    if device == HOST:
-        if "own_cpus" in own:
-            yield f"The runtime used up to {_most(own['own_cpus']):.1f} processors{_of(own['own_cpus'])}."
-        return
-    found = []
-    if "clock_hz" in own:
-        found.append(f"{_most(own['clock_hz']) / _GHZ:.2f} GHz")
-    if "power_w" in own:
-        found.append(f"{_most(own['power_w']):.0f} W{_of(own['power_w'])}")
-    if "temperature_c" in own:
-        found.append(f"{_most(own['temperature_c']):.0f} °C")
-    if "vram_used_bytes" in own:
-        found.append(f"{_most(own['vram_used_bytes']) / GIB:.1f} GiB of memory")
-    if found:
-        yield f"{device} reached {', '.join(found)}."
-
-
-def _most(track: Track) -> float:
-    return max((value for value in track.values if value is not None), default=0.0)
-
-
-def _of(track: Track) -> str:
-    return f" of {track.limit:.0f}" if track.limit else ""
-
-
-HELD_S = 2.5
-"""For so long a value stands for the moments after it: what changes slowly is read twice a second or less."""
-_SLOWDOWN = THERMAL | POWER | {"hw_slowdown"}
-"""Reasons that take clocks from a GPU that has work; the others are settings, or an idle GPU."""
 _LIMITS = {
     "clock_hz": "clock_max_hz",
     "memory_clock_hz": "memory_clock_max_hz",
@@ -92,7 +37,11 @@ _LIMITS = {
 }
 _SHARES = frozenset({"busy", "memory_busy"})
 _OF_CPUS = frozenset({"busy_cpus", "own_cpus", "others_cpus"})
-AVAILABLE, USED = "memory_available_bytes", "ram_used_bytes"
+HELD_S = 2.5
+"""For so long a value stands for the moments after it: what changes slowly is read twice a second or less."""
+_SLOWDOWN = THERMAL | POWER | {"hw_slowdown"}
+"""Reasons that take clocks from a GPU that has work; the others are settings, or an idle GPU."""
+_GHZ = 1e9
 
 
 def timeline_view(timeline: Timeline, machine: Machine, before: str = "") -> TimelineView:
@@ -141,16 +90,6 @@ def _named(name: str, device: str, values: tuple[float | None, ...], limit: floa
     return Track(name=name, label=LABELS.get(name, name), device=device, values=values, limit=limit)
 
 
-def device_name(number: int, gpus: dict[int, Gpu]) -> str:
-    """What a GPU is called; with its number where there are several."""
-    name = gpus[number].name.value_or("") if number in gpus else ""
-    return (name or f"GPU {number}") if len(gpus) <= 1 else f"GPU {number}: {name}".removesuffix(": ")
-
-
-def _number(fact: Fact[float] | Fact[int]) -> float | None:
-    return float(fact.value) if isinstance(fact, Known) and fact.value else None
-
-
 def held(values: Sequence[float | None], times_s: Sequence[float]) -> Iterator[float | None]:
     """The values; where there is none, the last one for as long as it may stand for what came after it."""
     last, since = None, 0.0
@@ -158,6 +97,12 @@ def held(values: Sequence[float | None], times_s: Sequence[float]) -> Iterator[f
         if value is not None:
             last, since = value, time_s
         yield last if last is not None and time_s - since <= HELD_S else None
+
+
+def device_name(number: int, gpus: dict[int, Gpu]) -> str:
+    """What a GPU is called; with its number where there are several."""
+    name = gpus[number].name.value_or("") if number in gpus else ""
+    return (name or f"GPU {number}") if len(gpus) <= 1 else f"GPU {number}: {name}".removesuffix(": ")
 
 
 def _is_slowed(reason: ReasonSeen, timeline: Timeline, gpu: Gpu | None) -> bool:
@@ -171,3 +116,53 @@ def _is_slowed(reason: ReasonSeen, timeline: Timeline, gpu: Gpu | None) -> bool:
     if most is None or not clocks:
         return reason.reason in THERMAL
     return sum(clocks) / len(clocks) <= LOW_CLOCK * most
+
+
+def _number(fact: Fact[float] | Fact[int]) -> float | None:
+    return float(fact.value) if isinstance(fact, Known) and fact.value else None
+
+
+def timeline_summary(times_s: Sequence[float], tracks: Sequence[Track], marks: Sequence[ThrottleMark]) -> str:
+    """How long it was watched, what each device reached at most, and whether anything held a GPU's clocks back."""
+    parts = [f"Watched for {times_s[-1] if times_s else 0.0:,.0f} s."]
+    for device in dict.fromkeys(track.device for track in tracks):
+        parts += _device(device, tracks)
+    harmful = [mark for mark in marks if mark.harmful]
+    if harmful:
+        reasons = ", ".join(dict.fromkeys(mark.reason.replace("_", " ") for mark in harmful))
+        lasted_s = until_s = 0.0
+        for mark in sorted(harmful, key=lambda one: one.start_s):  # two reasons at once, or two GPUs, are no more time
+            lasted_s += max(0.0, mark.end_s - max(until_s, mark.start_s))
+            until_s = max(until_s, mark.end_s)
+        shown = f"{lasted_s:.2g}" if lasted_s < 10 else f"{lasted_s:,.0f}"  # noqa: PLR2004 (two figures tell a short one)
+        parts.append(f"Clocks held back for {shown} s: {reasons}.")
+    elif any(track.name == "clock_hz" for track in tracks):
+        parts.append("Nothing held its clocks back.")
+    return " ".join(parts)
+
+
+def _device(device: str, tracks: Sequence[Track]) -> Iterator[str]:
+    own = {track.name: track for track in tracks if track.device == device}
+    if device == HOST:
+        if "own_cpus" in own:
+            yield f"The runtime used up to {_most(own['own_cpus']):.1f} processors{_of(own['own_cpus'])}."
+        return
+    found = []
+    if "clock_hz" in own:
+        found.append(f"{_most(own['clock_hz']) / _GHZ:.2f} GHz")
+    if "power_w" in own:
+        found.append(f"{_most(own['power_w']):.0f} W{_of(own['power_w'])}")
+    if "temperature_c" in own:
+        found.append(f"{_most(own['temperature_c']):.0f} °C")
+    if "vram_used_bytes" in own:
+        found.append(f"{_most(own['vram_used_bytes']) / GIB:.1f} GiB of memory")
+    if found:
+        yield f"{device} reached {', '.join(found)}."
+
+
+def _most(track: Track) -> float:
+    return max((value for value in track.values if value is not None), default=0.0)
+
+
+def _of(track: Track) -> str:
+    return f" of {track.limit:.0f}" if track.limit else ""

@@ -21,48 +21,24 @@ from unslow.think.stats.conditions import BenchResult
 from unslow.think.stats.llama_bench import rows_of
 from unslow.think.stats.parts import Parts
 
-# A benchmark in the form of `llama-bench -o json`, so that tools that read that read ours.
-#
-# The names and types are those of llama-bench. The speeds are this program's: of the tokens after the first, through
-# the server, with its sampler. Lengths are real counts, such as a prompt of 3,571 tokens; what is not known has the
-# value that llama-bench writes where nothing is set.
-
-
-def render_llama_bench(bench: Bench) -> str:
-    """One object for each test, its fields in the order of llama-bench."""
-    return as_json(list(rows_of(bench)))
-
-
-_WORDS = {
-    "device_step": "the step on the device",
-    "step_and_loop": "the step, and the server's loop",
-    "sampling": "sampling",
-    "streaming": "streaming",
-    "delivery": "the way to the client",
-    "unexplained": "unexplained",
+_NAMES = {
+    DECODE: "Decode",
+    "decode_at_4k_tokens_per_s": "Decode, context filled",
+    PREFILL: "Prefill",
+    CLIENT_DECODE: "Decode, client's clock",
+    FIRST: "Time to first token",
+    GAPS[0]: "Between tokens, p50",
+    GAPS[1]: "Between tokens, p95",
+    GAPS[2]: "Between tokens, p99",
 }
-
-
-def token_parts(parts: Parts) -> Iterator[RenderableType]:
-    """The table, and below it how each part was measured."""
-    table = plain_table("  A TOKEN", "MS", "SHARE", "95 % INTERVAL")
-    table.add_row("  as the client sees it", f"{parts.seconds * 1e3:.3f}", "100%", "")
-    for part in parts.parts:
-        took, share = f"{part.seconds * 1e3:.3f}", f"{part.seconds / parts.seconds:.1%}" if parts.seconds else "-"
-        if not part.told_apart and not part.seconds:
-            took, share = "-", "none seen"
-        interval = f"{part.low_s * 1e3:.3f} to {part.high_s * 1e3:.3f}"
-        table.add_row(f"  {_WORDS.get(part.name, part.name)}", took, share, interval)
-    yield table
-    if parts.gpu_idle_s is not None:
-        yield dim(f"the GPU had nothing to do for {parts.gpu_idle_s * 1e3:.3f} ms of it")
-    for part in parts.parts:
-        yield dim(f"{_WORDS.get(part.name, part.name)}: {part.how}")
-    for note in parts.notes:
-        yield dim(f"! {note}")
-    yield ""
-
-
+_FAILED = {
+    "refused": "nothing listened",
+    "not_answered": "not answered",
+    "stalled": "stalled",
+    "broke_off": "broke off",
+    "error": "answered with an error",
+    "gone": "the server was gone",
+}
 _TITLES = {
     "depth": "CONTEXT DEPTH",
     "users": "AT ONCE",
@@ -82,85 +58,18 @@ _COLUMNS = {
     LOAD: "LOAD",
 }
 _GOOD = frozenset({"slope", "flat", "scales", "steady", "cached", "same", "best_found", "current_is_best", "not_disk"})
-
-
-def sweep_parts(sweep: Sweep) -> Iterator[RenderableType]:
-    """The verdict, the table, and why it ended early."""
-    style = "yellow" if sweep.verdict == "cannot_tell" else "green" if sweep.verdict in _GOOD else "red"
-    title = _TITLES.get(sweep.axis, sweep.axis.upper())
-    yield Padding(
-        Text(f"{sweep.verdict.replace('_', ' ')}: ", style=f"bold {style}").append(sweep.because, "not bold default"),
-        (0, 0, 0, 2),
-    )
-    points = sweep.points
-    names = [name for name in _COLUMNS if any(name in point.figures for point in points)]
-    expected = [name for name in names if any(name in point.expected for point in points)]
-    failed = any(point.failures for point in points)
-    columns = [column for name in names for column in (_COLUMNS[name], *(["EXPECTED"] if name in expected else []))]
-    rows = []
-    for point in points:
-        cells = []
-        for name in names:
-            spread = point.figures.get(name)
-            mark = "" if spread is None or spread.agree else " ~"
-            cells.append("-" if spread is None else amount(name, spread.median) + mark)
-            if name in expected:
-                cells.append(amount(name, point.expected[name]) if name in point.expected else "")
-        label = point.label.removeprefix("depth ").removeprefix("minute ") or f"{point.at:g}"
-        rows.append((f"  {label}", *cells, *([str(point.failures or "")] if failed else [])))
-    yield noted_table((f"  {title}", *columns, *(["FAILED"] if failed else [])), rows, [p.note for p in points])
-    if any(not spread.agree for point in sweep.points for spread in point.figures.values()):
-        yield dim("~ the repeats disagree")
-    if sweep.stopped_early:
-        yield dim(f"not all values were tried: {sweep.stopped_early}")
-    yield ""
-
-
+_WORDS = {
+    "device_step": "the step on the device",
+    "step_and_loop": "the step, and the server's loop",
+    "sampling": "sampling",
+    "streaming": "streaming",
+    "delivery": "the way to the client",
+    "unexplained": "unexplained",
+}
 _PHASES = ("queue", "load", "prefill", "decode")
 _SHORTEST_S = 0.05  # A phase so short has hardly a sample
 _SOURCES = {"NVIDIA": "nvml", "AMD": "amdgpu", "Radeon": "amdgpu", "Intel": "intel_gpu"}
 """Whose GPUs each source reads: that one of another maker is silent is nothing to tell."""
-_Shown = Callable[[Stat], str]
-
-
-def _percent(stat: Stat) -> str:
-    return f"{stat.mean:.0%}"
-
-
-def _mhz(stat: Stat) -> str:
-    return f"{stat.mean / 1e6:,.0f} MHz"
-
-
-def _traffic(stat: Stat) -> str:
-    return f"{stat.mean / GB:.2f} GB/s"
-
-
-def _cpus(stat: Stat) -> str:
-    return f"{stat.mean:.1f}"
-
-
-_GPU: dict[str, tuple[str, _Shown]] = {
-    "busy": ("busy", _percent),
-    "memory_busy": ("memory busy", _percent),
-    "clock_hz": ("clock", _mhz),
-    "memory_clock_hz": ("memory clock", _mhz),
-    "power_w": ("power", lambda stat: f"{stat.mean:.0f} W"),
-    "temperature_c": ("temperature, most", lambda stat: f"{stat.high:.0f} °C"),
-    "vram_used_bytes": ("memory in use, most", lambda stat: size(stat.high)),
-    "pcie_receive_bytes_per_s": ("bus traffic to it", _traffic),
-    "pcie_transmit_bytes_per_s": ("bus traffic from it", _traffic),
-}
-_HOST: dict[str, tuple[str, _Shown]] = {
-    "own_cpus": ("processors, the server", _cpus),
-    "others_cpus": ("processors, others", _cpus),
-    "busiest_core": ("busiest processor", _percent),
-    "memory_available_bytes": ("memory free, least", lambda stat: size(stat.low)),
-    "swap_in_bytes_per_s": ("read back from swap", _traffic),
-    "disk_read_bytes_per_s": ("read from disks", _traffic),
-    "cpu_pressure": ("waiting for a processor", _percent),
-    "memory_pressure": ("waiting for memory", _percent),
-    "io_pressure": ("waiting for disks", _percent),
-}
 _ONLY_IF_SEEN = {
     "swap_in_bytes_per_s": 1e5,
     "disk_read_bytes_per_s": 1e6,
@@ -171,76 +80,7 @@ _ONLY_IF_SEEN = {
     "pcie_transmit_bytes_per_s": 5e6,
 }
 """Less than this is nothing worth a line."""
-
-
-def telemetry_parts(telemetry: Telemetry, gpus: Sequence[str]) -> Iterator[RenderableType]:
-    """The table, and what watching itself cost."""
-    phases = [
-        p for name in _PHASES for p in telemetry.phases if p.phase == name and p.seconds >= _SHORTEST_S and p.samples
-    ]
-    if phases:
-        table = plain_table("  WHILE IT RAN", *(phase.phase.upper() for phase in phases))
-        for row in (*_gpu_rows(phases), *_rows("", _HOST, [phase.host for phase in phases])):
-            table.add_row(*row)
-        yield table
-    yield dim(
-        f"watched {telemetry.got_hz:.0f} times a second: {telemetry.cost.seconds_per_sample * 1e3:.2f} ms each, "
-        f"{telemetry.cost.cpus:.2%} of a processor"
-    )
-    for source in sorted({_SOURCES[maker] for maker in _SOURCES if any(maker in gpu for gpu in gpus)}):
-        if source in telemetry.unread:
-            yield dim(f"not watched: {source}: {telemetry.unread[source]}")
-    yield ""
-
-
-def _gpu_rows(phases: Sequence[PhaseTelemetry]) -> Iterator[tuple[str, ...]]:
-    indexes = sorted({gpu.index for phase in phases for gpu in phase.gpus})
-    for index in indexes:
-        gpus = [next((g for g in phase.gpus if g.index == index), None) for phase in phases]
-        name = f"GPU {index}" if len(indexes) > 1 else "GPU"
-        yield from _rows(name, _GPU, [gpu.figures if gpu else {} for gpu in gpus])
-        for reason in sorted({reason for gpu in gpus if gpu for reason in gpu.reasons}):
-            shares = [gpu.reasons.get(reason, 0.0) if gpu else 0.0 for gpu in gpus]
-            yield (f"  {name} {reason.replace('_', ' ')}", *(f"{share:.0%} of the time" for share in shares))
-
-
-def _rows(
-    prefix: str, names: dict[str, tuple[str, _Shown]], stats: Sequence[dict[str, Stat]]
-) -> Iterator[tuple[str, ...]]:
-    for name, (words, shown) in names.items():
-        cells = [s.get(name) for s in stats]
-        if any(cell and (name not in _ONLY_IF_SEEN or cell.mean > _ONLY_IF_SEEN[name]) for cell in cells):
-            yield (f"  {prefix} {words}".replace("   ", "  "), *(shown(cell) if cell else "-" for cell in cells))
-
-
-_NAMES = {
-    DECODE: "Decode",
-    "decode_at_4k_tokens_per_s": "Decode, context filled",
-    PREFILL: "Prefill",
-    CLIENT_DECODE: "Decode, client's clock",
-    FIRST: "Time to first token",
-    GAPS[0]: "Between tokens, p50",
-    GAPS[1]: "Between tokens, p95",
-    GAPS[2]: "Between tokens, p99",
-}
-_FAILED = {
-    "refused": "nothing listened",
-    "not_answered": "not answered",
-    "stalled": "stalled",
-    "broke_off": "broke off",
-    "error": "answered with an error",
-    "gone": "the server was gone",
-}
-
-
-def _json(result: BenchResult) -> str:
-    """The benchmark's own fields, and beside them what it was split into and held against."""
-    fields: dict[str, Any] = msgspec.json.decode(dump_stored(result.bench))
-    if result.parts:
-        fields["parts"] = msgspec.to_builtins(result.parts)
-    if result.compared:
-        fields["compared"] = compared_fields(result.compared)
-    return as_json(fields)
+_Shown = Callable[[Stat], str]
 
 
 def _all_parts(result: BenchResult, _width: int) -> Iterator[RenderableType]:
@@ -307,6 +147,158 @@ def interval(name: str, spread: Spread) -> str:
         return "-"
     show = span if is_time(name) else rate
     return f"{show(spread.low)} to {show(spread.high)}"
+
+
+def sweep_parts(sweep: Sweep) -> Iterator[RenderableType]:
+    """The verdict, the table, and why it ended early."""
+    style = "yellow" if sweep.verdict == "cannot_tell" else "green" if sweep.verdict in _GOOD else "red"
+    title = _TITLES.get(sweep.axis, sweep.axis.upper())
+    yield Padding(
+        Text(f"{sweep.verdict.replace('_', ' ')}: ", style=f"bold {style}").append(sweep.because, "not bold default"),
+        (0, 0, 0, 2),
+    )
+    points = sweep.points
+    names = [name for name in _COLUMNS if any(name in point.figures for point in points)]
+    expected = [name for name in names if any(name in point.expected for point in points)]
+    failed = any(point.failures for point in points)
+    columns = [column for name in names for column in (_COLUMNS[name], *(["EXPECTED"] if name in expected else []))]
+    rows = []
+    for point in points:
+        cells = []
+        for name in names:
+            spread = point.figures.get(name)
+            mark = "" if spread is None or spread.agree else " ~"
+            cells.append("-" if spread is None else amount(name, spread.median) + mark)
+            if name in expected:
+                cells.append(amount(name, point.expected[name]) if name in point.expected else "")
+        label = point.label.removeprefix("depth ").removeprefix("minute ") or f"{point.at:g}"
+        rows.append((f"  {label}", *cells, *([str(point.failures or "")] if failed else [])))
+    yield noted_table((f"  {title}", *columns, *(["FAILED"] if failed else [])), rows, [p.note for p in points])
+    if any(not spread.agree for point in sweep.points for spread in point.figures.values()):
+        yield dim("~ the repeats disagree")
+    if sweep.stopped_early:
+        yield dim(f"not all values were tried: {sweep.stopped_early}")
+    yield ""
+
+
+def token_parts(parts: Parts) -> Iterator[RenderableType]:
+    """The table, and below it how each part was measured."""
+    table = plain_table("  A TOKEN", "MS", "SHARE", "95 % INTERVAL")
+    table.add_row("  as the client sees it", f"{parts.seconds * 1e3:.3f}", "100%", "")
+    for part in parts.parts:
+        took, share = f"{part.seconds * 1e3:.3f}", f"{part.seconds / parts.seconds:.1%}" if parts.seconds else "-"
+        if not part.told_apart and not part.seconds:
+            took, share = "-", "none seen"
+        interval = f"{part.low_s * 1e3:.3f} to {part.high_s * 1e3:.3f}"
+        table.add_row(f"  {_WORDS.get(part.name, part.name)}", took, share, interval)
+    yield table
+    if parts.gpu_idle_s is not None:
+        yield dim(f"the GPU had nothing to do for {parts.gpu_idle_s * 1e3:.3f} ms of it")
+    for part in parts.parts:
+        yield dim(f"{_WORDS.get(part.name, part.name)}: {part.how}")
+    for note in parts.notes:
+        yield dim(f"! {note}")
+    yield ""
+
+
+def telemetry_parts(telemetry: Telemetry, gpus: Sequence[str]) -> Iterator[RenderableType]:
+    """The table, and what watching itself cost."""
+    phases = [
+        p for name in _PHASES for p in telemetry.phases if p.phase == name and p.seconds >= _SHORTEST_S and p.samples
+    ]
+    if phases:
+        table = plain_table("  WHILE IT RAN", *(phase.phase.upper() for phase in phases))
+        for row in (*_gpu_rows(phases), *_rows("", _HOST, [phase.host for phase in phases])):
+            table.add_row(*row)
+        yield table
+    yield dim(
+        f"watched {telemetry.got_hz:.0f} times a second: {telemetry.cost.seconds_per_sample * 1e3:.2f} ms each, "
+        f"{telemetry.cost.cpus:.2%} of a processor"
+    )
+    for source in sorted({_SOURCES[maker] for maker in _SOURCES if any(maker in gpu for gpu in gpus)}):
+        if source in telemetry.unread:
+            yield dim(f"not watched: {source}: {telemetry.unread[source]}")
+    yield ""
+
+
+def _gpu_rows(phases: Sequence[PhaseTelemetry]) -> Iterator[tuple[str, ...]]:
+    indexes = sorted({gpu.index for phase in phases for gpu in phase.gpus})
+    for index in indexes:
+        gpus = [next((g for g in phase.gpus if g.index == index), None) for phase in phases]
+        name = f"GPU {index}" if len(indexes) > 1 else "GPU"
+        yield from _rows(name, _GPU, [gpu.figures if gpu else {} for gpu in gpus])
+        for reason in sorted({reason for gpu in gpus if gpu for reason in gpu.reasons}):
+            shares = [gpu.reasons.get(reason, 0.0) if gpu else 0.0 for gpu in gpus]
+            yield (f"  {name} {reason.replace('_', ' ')}", *(f"{share:.0%} of the time" for share in shares))
+
+
+def _rows(
+    prefix: str, names: dict[str, tuple[str, _Shown]], stats: Sequence[dict[str, Stat]]
+) -> Iterator[tuple[str, ...]]:
+    for name, (words, shown) in names.items():
+        cells = [s.get(name) for s in stats]
+        if any(cell and (name not in _ONLY_IF_SEEN or cell.mean > _ONLY_IF_SEEN[name]) for cell in cells):
+            yield (f"  {prefix} {words}".replace("   ", "  "), *(shown(cell) if cell else "-" for cell in cells))
+
+
+def _percent(stat: Stat) -> str:
+    return f"{stat.mean:.0%}"
+
+
+def _mhz(stat: Stat) -> str:
+    return f"{stat.mean / 1e6:,.0f} MHz"
+
+
+def _traffic(stat: Stat) -> str:
+    return f"{stat.mean / GB:.2f} GB/s"
+
+
+def _cpus(stat: Stat) -> str:
+    return f"{stat.mean:.1f}"
+
+
+_GPU: dict[str, tuple[str, _Shown]] = {
+    "busy": ("busy", _percent),
+    "memory_busy": ("memory busy", _percent),
+    "clock_hz": ("clock", _mhz),
+    "memory_clock_hz": ("memory clock", _mhz),
+    "power_w": ("power", lambda stat: f"{stat.mean:.0f} W"),
+    "temperature_c": ("temperature, most", lambda stat: f"{stat.high:.0f} °C"),
+    "vram_used_bytes": ("memory in use, most", lambda stat: size(stat.high)),
+    "pcie_receive_bytes_per_s": ("bus traffic to it", _traffic),
+    "pcie_transmit_bytes_per_s": ("bus traffic from it", _traffic),
+}
+_HOST: dict[str, tuple[str, _Shown]] = {
+    "own_cpus": ("processors, the server", _cpus),
+    "others_cpus": ("processors, others", _cpus),
+    "busiest_core": ("busiest processor", _percent),
+    "memory_available_bytes": ("memory free, least", lambda stat: size(stat.low)),
+    "swap_in_bytes_per_s": ("read back from swap", _traffic),
+    "disk_read_bytes_per_s": ("read from disks", _traffic),
+    "cpu_pressure": ("waiting for a processor", _percent),
+    "memory_pressure": ("waiting for memory", _percent),
+    "io_pressure": ("waiting for disks", _percent),
+}
+
+
+def _json(result: BenchResult) -> str:
+    """The benchmark's own fields, and beside them what it was split into and held against."""
+    fields: dict[str, Any] = msgspec.json.decode(dump_stored(result.bench))
+    if result.parts:
+        fields["parts"] = msgspec.to_builtins(result.parts)
+    if result.compared:
+        fields["compared"] = compared_fields(result.compared)
+    return as_json(fields)
+
+
+def render_llama_bench(bench: Bench) -> str:
+    """A benchmark in the form of `llama-bench -o json`: one object for each test, for tools that read that.
+
+    Names, types and their order are those of llama-bench. The speeds are this program's: of the tokens after the first,
+    through the server, with its sampler. Lengths are real counts, such as a prompt of 3,571 tokens; what is not known
+    has the value that llama-bench writes where nothing is set.
+    """
+    return as_json(list(rows_of(bench)))
 
 
 render_bench = ReportKind[BenchResult](None, _all_parts, json=_json, called="a benchmark", clean=False)

@@ -32,20 +32,58 @@ _VERDICTS = {
 _WORDS = {"slower": "slower", "faster": "faster", "same": "same", "cannot_tell": "can't tell"}
 _STYLES = {"slower": "red", "faster": "green", "same": "", "cannot_tell": "yellow"}
 _SMALLEST_P = 0.001
+_STATES = {"interrupted": "stopped", "running": "running now", "broke_off": "broke off", "whole": ""}
+_DONE = {"imported": "kept", "forgotten": "removed"}
+_WIDE = 100
 
 
-def compared_fields(compared: Compared) -> dict[str, object]:
-    """What a program needs of it: the earlier benchmark by its id and figures, not with every request."""
-    before = compared.before
-    known = {"id": before.id, "taken_at": before.taken_at, "runtime_version": before.runtime_version}
-    return {
-        "schema": "unslow.comparison/1",
-        "said": compared_sentence(compared.comparison),
-        "before": {**known, "label": before.label, "figures": before.figures},
-        "comparison": compared.comparison,
-        "changes": list(compared.changes),
-        "suspect": compared.suspect,
-    }
+def _history_parts(report: HistoryReport, width: int) -> Iterator[RenderableType]:
+    if report.what in _DONE:
+        yield from (Text(f"{_DONE[report.what]} {safe(line.id)}  {safe(line.model)}") for line in report.benchmarks)
+        return
+    if not report.benchmarks:
+        yield f"Nothing is kept in {safe(report.path)}; `unslow bench` measures and keeps."
+        return
+    # Ids whole, so that they can be given back; on a narrow terminal what tells least is left out
+    wide = width >= _WIDE
+    table = bare_table((0, 1, 0, 1), pad_edge=False)
+    for name in ("ID", "WHEN") if wide else ("ID",):
+        table.add_column(name, no_wrap=True)
+    for name in ("DECODE", "PREFILL") if wide else ("DECODE",):
+        table.add_column(name, justify="right", no_wrap=True)
+    for name in ("MODEL AND RUNTIME", "NOTE") if wide else ("MODEL AND RUNTIME",):
+        table.add_column(name, overflow="fold")
+    for entry in report.benchmarks:
+        subject = ", ".join(word for word in (entry.model, f"{entry.runtime} {entry.runtime_version}".strip()) if word)
+        speeds = (entry.decode_tokens_per_s, entry.prefill_tokens_per_s)
+        decode, prefill = ("-" if speed is None else rate(speed) for speed in speeds)
+        if wide:
+            moment = safe(entry.taken_at[:16].replace("T", " "))
+            table.add_row(safe(entry.id), moment, decode, prefill, safe(subject), safe(_note(entry)))
+        else:
+            table.add_row(safe(entry.id), decode, safe("; ".join(word for word in (subject, _note(entry)) if word)))
+    yield table
+    rest = report.total - len(report.benchmarks)
+    if rest > 0:
+        yield dim(f"and {rest} more in {safe(report.path)}")
+
+
+def _note(line: Entry) -> str:
+    state = _STATES.get(line.state, line.state)
+    words = [line.label, state if state != "broke off" else f"broke off after {line.answered} answers"]
+    words += [f"{line.failed} failed"] if line.failed else []
+    words += [line.protocol] if line.protocol != "standard" else []
+    return ", ".join(word for word in words if word)
+
+
+def _json(report: HistoryReport) -> str:
+    """Each line by the names of its fields; a line of the history is a tuple, which JSON would take for a list."""
+    lines = [line._asdict() for line in report.benchmarks]
+    known = {"schema": "unslow.benchmarks/1", "what": report.what, "path": report.path, "total": report.total}
+    return as_json({**known, "benchmarks": lines})
+
+
+render_history = ReportKind[HistoryReport](None, _history_parts, json=_json, called="a benchmark", clean=False)
 
 
 def compared_parts(compared: Compared) -> Iterator[RenderableType]:
@@ -104,55 +142,15 @@ def _name(metric: str) -> str:
     return _NAMES.get(metric, metric)
 
 
-_STATES = {"interrupted": "stopped", "running": "running now", "broke_off": "broke off", "whole": ""}
-_DONE = {"imported": "kept", "forgotten": "removed"}
-_WIDE = 100
-
-
-def _json(report: HistoryReport) -> str:
-    """Each line by the names of its fields; a line of the history is a tuple, which JSON would take for a list."""
-    lines = [line._asdict() for line in report.benchmarks]
-    known = {"schema": "unslow.benchmarks/1", "what": report.what, "path": report.path, "total": report.total}
-    return as_json({**known, "benchmarks": lines})
-
-
-def _history_parts(report: HistoryReport, width: int) -> Iterator[RenderableType]:
-    if report.what in _DONE:
-        yield from (Text(f"{_DONE[report.what]} {safe(line.id)}  {safe(line.model)}") for line in report.benchmarks)
-        return
-    if not report.benchmarks:
-        yield f"Nothing is kept in {safe(report.path)}; `unslow bench` measures and keeps."
-        return
-    # Ids whole, so that they can be given back; on a narrow terminal what tells least is left out
-    wide = width >= _WIDE
-    table = bare_table((0, 1, 0, 1), pad_edge=False)
-    for name in ("ID", "WHEN") if wide else ("ID",):
-        table.add_column(name, no_wrap=True)
-    for name in ("DECODE", "PREFILL") if wide else ("DECODE",):
-        table.add_column(name, justify="right", no_wrap=True)
-    for name in ("MODEL AND RUNTIME", "NOTE") if wide else ("MODEL AND RUNTIME",):
-        table.add_column(name, overflow="fold")
-    for entry in report.benchmarks:
-        subject = ", ".join(word for word in (entry.model, f"{entry.runtime} {entry.runtime_version}".strip()) if word)
-        speeds = (entry.decode_tokens_per_s, entry.prefill_tokens_per_s)
-        decode, prefill = ("-" if speed is None else rate(speed) for speed in speeds)
-        if wide:
-            moment = safe(entry.taken_at[:16].replace("T", " "))
-            table.add_row(safe(entry.id), moment, decode, prefill, safe(subject), safe(_note(entry)))
-        else:
-            table.add_row(safe(entry.id), decode, safe("; ".join(word for word in (subject, _note(entry)) if word)))
-    yield table
-    rest = report.total - len(report.benchmarks)
-    if rest > 0:
-        yield dim(f"and {rest} more in {safe(report.path)}")
-
-
-def _note(line: Entry) -> str:
-    state = _STATES.get(line.state, line.state)
-    words = [line.label, state if state != "broke off" else f"broke off after {line.answered} answers"]
-    words += [f"{line.failed} failed"] if line.failed else []
-    words += [line.protocol] if line.protocol != "standard" else []
-    return ", ".join(word for word in words if word)
-
-
-render_history = ReportKind[HistoryReport](None, _history_parts, json=_json, called="a benchmark", clean=False)
+def compared_fields(compared: Compared) -> dict[str, object]:
+    """What a program needs of it: the earlier benchmark by its id and figures, not with every request."""
+    before = compared.before
+    known = {"id": before.id, "taken_at": before.taken_at, "runtime_version": before.runtime_version}
+    return {
+        "schema": "unslow.comparison/1",
+        "said": compared_sentence(compared.comparison),
+        "before": {**known, "label": before.label, "figures": before.figures},
+        "comparison": compared.comparison,
+        "changes": list(compared.changes),
+        "suspect": compared.suspect,
+    }

@@ -13,13 +13,6 @@ from unslow.show.console import GREEN, YELLOW, ReportKind, dim, head, plain_tabl
 from unslow.show.units import rate, size, span
 
 
-def render_forgotten(paths: Sequence[str], form: str) -> str:
-    """The files that were removed."""
-    if form == "json":
-        return as_json({"forgotten": paths})
-    return "\n".join(f"removed {safe(path)}" for path in paths)
-
-
 def _parts(calibration: Calibration, _width: int) -> Iterator[RenderableType]:
     word, style = ("DISTURBED", YELLOW) if calibration.disturbed else ("CALIBRATED", GREEN)
     device = calibration.machine.cpu if calibration.backend == "cpu" else calibration.device
@@ -87,3 +80,10 @@ render_calibration = ReportKind(
     Calibration, _parts, json=lambda one: safe_json(dump_stored(one).decode()), called="a calibration"
 )
 render_kept = ReportKind[KeptReport](None, _kept_parts, called="a calibration", clean=False)
+
+
+def render_forgotten(paths: Sequence[str], form: str) -> str:
+    """The files that were removed."""
+    if form == "json":
+        return as_json({"forgotten": paths})
+    return "\n".join(f"removed {safe(path)}" for path in paths)

@@ -23,6 +23,60 @@ GREEN, YELLOW, RED, CYAN = "bold black on green", "bold black on yellow", "bold 
 """Of the word that a report begins with: fine, doubtful, bad, and a figure or name."""
 _GAP = 2
 _READABLE, _SHORTEST_NAME = 20, 10  # Letters of a name before anything else is left out, and at the very least
+_TICKS = re.compile("`+")
+_LANGUAGES = {
+    Place.SHELL: "sh", Place.POWERSHELL: "powershell", Place.CMD: "bat", Place.PYTHON: "python",
+    Place.REQUEST: "json", Place.COMPOSE: "yaml", Place.MANIFEST: "yaml",
+}  # fmt: skip
+_WHOLE = frozenset({Place.WHOLE_MODELFILE, Place.COMPOSE, Place.MANIFEST, Place.PYTHON})
+"""Places whose texts have lines of their own; in a shell a second line would be a second command."""
+R = TypeVar("R")
+KINDS: dict[str, "ReportKind[Any]"] = {}  # By the name of the type that is shown
+
+
+class ReportKind(Generic[R]):
+    """Shows reports of one type (None: any with its fields); called with one, a format, the width, and colours or not.
+
+    `terminal(report, width)` gives what is printed, `markdown(report)` and `openmetrics(report)` give a text; what else
+    the caller passes goes to each of them. Reports are cleaned before, but for `clean=False`: that kind does it itself.
+    `crop=False` is for lines to copy, which may be wider than the terminal.
+    """
+
+    def __init__(  # noqa: PLR0913 (one for each format, and what differs between kinds)
+        self,
+        report: type[R] | None,
+        terminal: Callable[..., RenderableType | Iterable[RenderableType]],
+        *,
+        json: Callable[[R], str] = as_json,
+        markdown: Callable[..., str] | None = None,
+        openmetrics: Callable[..., str] | None = None,
+        called: str = "this answer",
+        clean: bool = True,
+        crop: bool = True,
+    ) -> None:
+        self._terminal, self._json, self._called, self._clean, self._crop = terminal, json, called, clean, crop
+        self._texts = {"markdown": markdown, "openmetrics": openmetrics}
+        self.formats = ("terminal", "json", *(form for form, text in self._texts.items() if text))
+        if report is not None:
+            KINDS[report.__name__] = self
+
+    def check_format(self, form: str) -> None:
+        """UserError where there is no such format of it: better before a measurement than after it."""
+        if form not in self.formats:
+            raise UserError(f"there is no format {form!r} of {self._called}", f"try one of {', '.join(self.formats)}")
+
+    def __call__(self, report: R, form: str, *, width: int, color: bool, **options: Any) -> str:
+        """The report in that format."""
+        self.check_format(form)
+        if form == "json":
+            return self._json(report)
+        shown: Any = cleaned(report) if self._clean else report  # type: ignore[type-var]
+        if text := self._texts.get(form):
+            return text(shown, **options)
+        console = TextConsole(width=width, color=color)
+        parts = self._terminal(shown, console.width, **options)
+        console.print(Group(*parts) if isinstance(parts, Iterable) else parts, crop=self._crop)
+        return console.text
 
 
 class TextConsole(Console):
@@ -147,15 +201,11 @@ def table_of(columns: Sequence[Column], rows: Iterable[Sequence[str]], width: in
     return table
 
 
-_TICKS = re.compile("`+")
-_LANGUAGES = {
-    Place.SHELL: "sh", Place.POWERSHELL: "powershell", Place.CMD: "bat", Place.PYTHON: "python",
-    Place.REQUEST: "json", Place.COMPOSE: "yaml", Place.MANIFEST: "yaml",
-}  # fmt: skip
-
-
-_WHOLE = frozenset({Place.WHOLE_MODELFILE, Place.COMPOSE, Place.MANIFEST, Place.PYTHON})
-"""Places whose texts have lines of their own; in a shell a second line would be a second command."""
+def command_text(text: str, indent: int = 2) -> Text:
+    """A line to copy, for a terminal: never wrapped by us, and what has lines of its own starts at the left."""
+    said = line_for_reader(text)
+    room = "" if "\n" in said else " " * indent
+    return Text(f"{room}{said}", style="cyan", no_wrap=True, overflow="ignore")
 
 
 def commands(texts: Sequence[str], indent: str = "") -> Iterator[str]:
@@ -178,13 +228,6 @@ def commands(texts: Sequence[str], indent: str = "") -> Iterator[str]:
             yield f"{indent}{fence}"
 
 
-def command_text(text: str, indent: int = 2) -> Text:
-    """A line to copy, for a terminal: never wrapped by us, and what has lines of its own starts at the left."""
-    said = line_for_reader(text)
-    room = "" if "\n" in said else " " * indent
-    return Text(f"{room}{said}", style="cyan", no_wrap=True, overflow="ignore")
-
-
 def _flag(line: Line) -> str:
     """A flag as code; what to do with it stands before."""
     words, dash, flag = _one_line(line.text).partition("-")
@@ -196,52 +239,3 @@ def _flag(line: Line) -> str:
 
 def _one_line(text: str) -> str:
     return " ".join(text.split("\n"))
-
-
-R = TypeVar("R")
-KINDS: dict[str, "ReportKind[Any]"] = {}  # By the name of the type that is shown
-
-
-class ReportKind(Generic[R]):
-    """Shows reports of one type (None: any with its fields); called with one, a format, the width, and colours or not.
-
-    `terminal(report, width)` gives what is printed, `markdown(report)` and `openmetrics(report)` give a text; what else
-    the caller passes goes to each of them. Reports are cleaned before, but for `clean=False`: that kind does it itself.
-    `crop=False` is for lines to copy, which may be wider than the terminal.
-    """
-
-    def __init__(  # noqa: PLR0913 (one for each format, and what differs between kinds)
-        self,
-        report: type[R] | None,
-        terminal: Callable[..., RenderableType | Iterable[RenderableType]],
-        *,
-        json: Callable[[R], str] = as_json,
-        markdown: Callable[..., str] | None = None,
-        openmetrics: Callable[..., str] | None = None,
-        called: str = "this answer",
-        clean: bool = True,
-        crop: bool = True,
-    ) -> None:
-        self._terminal, self._json, self._called, self._clean, self._crop = terminal, json, called, clean, crop
-        self._texts = {"markdown": markdown, "openmetrics": openmetrics}
-        self.formats = ("terminal", "json", *(form for form, text in self._texts.items() if text))
-        if report is not None:
-            KINDS[report.__name__] = self
-
-    def check_format(self, form: str) -> None:
-        """UserError where there is no such format of it: better before a measurement than after it."""
-        if form not in self.formats:
-            raise UserError(f"there is no format {form!r} of {self._called}", f"try one of {', '.join(self.formats)}")
-
-    def __call__(self, report: R, form: str, *, width: int, color: bool, **options: Any) -> str:
-        """The report in that format."""
-        self.check_format(form)
-        if form == "json":
-            return self._json(report)
-        shown: Any = cleaned(report) if self._clean else report  # type: ignore[type-var]
-        if text := self._texts.get(form):
-            return text(shown, **options)
-        console = TextConsole(width=width, color=color)
-        parts = self._terminal(shown, console.width, **options)
-        console.print(Group(*parts) if isinstance(parts, Iterable) else parts, crop=self._crop)
-        return console.text

@@ -20,31 +20,68 @@ from unslow.think.judge.headline import AS_MUCH_AS_FITS
 from unslow.think.judge.summary import is_for
 from unslow.think.report import BudgetPart, ChecklistItem, Finding, Fix, Range, Report, SubjectReport, Untold
 
+_HEADS = {
+    "slow": ("SLOW", RED), "failed": ("FAILED", RED), "normal": ("NORMAL", GREEN),
+    "cannot_tell": ("CAN'T TELL", YELLOW),
+}  # fmt: skip
+_MARK = {"ok": ("✓", "green"), "bad": ("✗", "red"), "unknown": ("?", "yellow")}
 _SHADES = ("cyan", "magenta", "blue", "yellow", "green", "red")
-
-
-def _block(phase: str, parts: list[BudgetPart], bar: int) -> RenderableType:
-    total = sum(p.seconds for p in parts) or 1.0
-    line, legend, edge = Text("  "), pair_grid(), 0.0
-    for part, shade in zip(parts, _SHADES * 3, strict=False):
-        unexplained = part.part == UNEXPLAINED
-        style = "dim" if unexplained else shade
-        # edges are rounded, not lengths, so that the sum is exact
-        start, edge = edge, edge + bar * part.seconds / total
-        line.append(("░" if unexplained else "█") * (round(edge) - round(start)), style=style)
-        mark = Text("  ░ " if unexplained else "  ■ ", style=style).append(part.part, style="default")
-        took = span(part.seconds) if part.seconds > 0 else "-"
-        legend.add_row(mark, f"{took:>8}  {part.seconds / total:4.0%}")
-    title = Text(budget_title(phase, total), style="bold")
-    whole = [p for p in parts if p.seconds >= total and p.part != UNEXPLAINED]
-    if whole:  # a bar of one part shows nothing
-        return Text.assemble(title, (f": {whole[0].part}", "not bold"))
-    return Group(title, line, legend)
-
-
+_DECODE, _PREFILL = "decode_tokens_per_s", "prefill_tokens_per_s"
 _SHORT = 40  # Characters of a value: so few may be said twice
 _NAMES = 12  # Columns of the names on the left: those of "because", the longest of them
 _Row = tuple[str, Text] | str  # A name with its words, or a line to copy
+
+
+def render(report: Report, *, width: int, color: bool, everything: bool) -> str:
+    """The report as text, with colours where the terminal has them."""
+    console = TextConsole(width=width, color=color)
+    report = cleaned(report)
+    for subject in report.subjects:
+        # commands to copy may be wider than the terminal: it wraps them without cutting them
+        console.print(_subject(subject, everything=everything, width=console.width), crop=False)
+    if not report.subjects:
+        console.print("Nothing was found to diagnose.")
+    return console.text
+
+
+def _subject(subject: SubjectReport, *, everything: bool, width: int) -> RenderableType:
+    word, style = _HEADS[subject.verdict]
+    parts: list[RenderableType] = [head(word, subject_title(subject), style), "", indented(subject.summary)]
+    if subject.findings:
+        chains = enumerate(chains_of(subject.findings), 1)
+        parts += ["", Text("Why", style="bold")]
+        parts += [_chain(number, chain, subject, everything=everything) for number, chain in chains]
+    speed = _speed(subject)
+    parts += ["", Text("How fast", style="bold"), speed] if speed.row_count else [""]
+    for phase, budget in told_phases(subject.budget):
+        parts += ["", _block(phase, budget if everything else folded(budget), bar=min(60, width - 4))]
+    if subject.contradictions:
+        grid = pair_grid()
+        for conflict in subject.contradictions:
+            grid.add_row(f"  {conflict.about}", "; ".join(conflict.says))
+            if conflict.meaning:
+                grid.add_row("", Text(conflict.meaning, style="italic"))
+        parts += ["", Text("Contradictions", style="bold"), grid]
+    if subject.ask_next:
+        parts += ["", Text("To settle it, run", style="bold")]
+        for question in subject.ask_next:  # commands to copy: each on a line of its own, not wrapped
+            parts += [command_text(question.command), indented(question.why, "dim", 6)]
+    if subject.known:
+        grid = pair_grid()
+        for fact in subject.known:
+            told = ", in words" if fact.origin == "told" else ""
+            text = Text(worded_value(fact.fact, fact.value)).append(f"  [{fact.source}{told}]", style="dim")
+            grid.add_row(f"  {label(fact.fact)}", text)
+        parts += ["", Text("Understood from the text", style="bold"), grid]
+    # Every question of the guides; of a text only those that it answers
+    all_asked = everything or not (_is_of_a_text(subject) or subject.verdict == "failed")
+    if asked := [item for item in subject.checklist if all_asked or item.state != "unknown"]:
+        parts += ["", *_answered(asked)]
+    if suspected := [item for item in subject.cannot_tell if item.suspected]:
+        parts += ["", Text("Suspected, not proven", style="bold"), _lacks(suspected)]
+    parts += _listed(subject) if everything else _counted(subject)
+    parts += [Text(note, style="italic") for note in subject.notes]
+    return Group(*parts, "")
 
 
 def _chain(number: int, chain: Chain, subject: SubjectReport, *, everything: bool) -> RenderableType:
@@ -105,66 +142,6 @@ def _evidence(finding: Finding) -> Iterator[_Row]:
         yield "seen", text.append(f"  [{item.origin}: {item.source}]", style="dim")
 
 
-_HEADS = {
-    "slow": ("SLOW", RED), "failed": ("FAILED", RED), "normal": ("NORMAL", GREEN),
-    "cannot_tell": ("CAN'T TELL", YELLOW),
-}  # fmt: skip
-_MARK = {"ok": ("✓", "green"), "bad": ("✗", "red"), "unknown": ("?", "yellow")}
-_DECODE, _PREFILL = "decode_tokens_per_s", "prefill_tokens_per_s"
-
-
-def render(report: Report, *, width: int, color: bool, everything: bool) -> str:
-    """The report as text, with colours where the terminal has them."""
-    console = TextConsole(width=width, color=color)
-    report = cleaned(report)
-    for subject in report.subjects:
-        # commands to copy may be wider than the terminal: it wraps them without cutting them
-        console.print(_subject(subject, everything=everything, width=console.width), crop=False)
-    if not report.subjects:
-        console.print("Nothing was found to diagnose.")
-    return console.text
-
-
-def _subject(subject: SubjectReport, *, everything: bool, width: int) -> RenderableType:
-    word, style = _HEADS[subject.verdict]
-    parts: list[RenderableType] = [head(word, subject_title(subject), style), "", indented(subject.summary)]
-    if subject.findings:
-        chains = enumerate(chains_of(subject.findings), 1)
-        parts += ["", Text("Why", style="bold")]
-        parts += [_chain(number, chain, subject, everything=everything) for number, chain in chains]
-    speed = _speed(subject)
-    parts += ["", Text("How fast", style="bold"), speed] if speed.row_count else [""]
-    for phase, budget in told_phases(subject.budget):
-        parts += ["", _block(phase, budget if everything else folded(budget), bar=min(60, width - 4))]
-    if subject.contradictions:
-        grid = pair_grid()
-        for conflict in subject.contradictions:
-            grid.add_row(f"  {conflict.about}", "; ".join(conflict.says))
-            if conflict.meaning:
-                grid.add_row("", Text(conflict.meaning, style="italic"))
-        parts += ["", Text("Contradictions", style="bold"), grid]
-    if subject.ask_next:
-        parts += ["", Text("To settle it, run", style="bold")]
-        for question in subject.ask_next:  # commands to copy: each on a line of its own, not wrapped
-            parts += [command_text(question.command), indented(question.why, "dim", 6)]
-    if subject.known:
-        grid = pair_grid()
-        for fact in subject.known:
-            told = ", in words" if fact.origin == "told" else ""
-            text = Text(worded_value(fact.fact, fact.value)).append(f"  [{fact.source}{told}]", style="dim")
-            grid.add_row(f"  {label(fact.fact)}", text)
-        parts += ["", Text("Understood from the text", style="bold"), grid]
-    # Every question of the guides; of a text only those that it answers
-    all_asked = everything or not (_is_of_a_text(subject) or subject.verdict == "failed")
-    if asked := [item for item in subject.checklist if all_asked or item.state != "unknown"]:
-        parts += ["", *_answered(asked)]
-    if suspected := [item for item in subject.cannot_tell if item.suspected]:
-        parts += ["", Text("Suspected, not proven", style="bold"), _lacks(suspected)]
-    parts += _listed(subject) if everything else _counted(subject)
-    parts += [Text(note, style="italic") for note in subject.notes]
-    return Group(*parts, "")
-
-
 def _speed(subject: SubjectReport) -> Table:
     grid = pair_grid()
     measured, expected = subject.measured, subject.expected
@@ -203,9 +180,23 @@ def _interval(value: Range) -> str:
     return f"{rate(value.mid)} tok/s expected, {rate(value.low)} to {rate(value.high)} likely"
 
 
-def _is_of_a_text(subject: SubjectReport) -> bool:
-    """Whether a text was read: whoever wrote it is asked for commands, and spared the long lists."""
-    return bool(subject.known or subject.ask_next)
+def _block(phase: str, parts: list[BudgetPart], bar: int) -> RenderableType:
+    total = sum(p.seconds for p in parts) or 1.0
+    line, legend, edge = Text("  "), pair_grid(), 0.0
+    for part, shade in zip(parts, _SHADES * 3, strict=False):
+        unexplained = part.part == UNEXPLAINED
+        style = "dim" if unexplained else shade
+        # edges are rounded, not lengths, so that the sum is exact
+        start, edge = edge, edge + bar * part.seconds / total
+        line.append(("░" if unexplained else "█") * (round(edge) - round(start)), style=style)
+        mark = Text("  ░ " if unexplained else "  ■ ", style=style).append(part.part, style="default")
+        took = span(part.seconds) if part.seconds > 0 else "-"
+        legend.add_row(mark, f"{took:>8}  {part.seconds / total:4.0%}")
+    title = Text(budget_title(phase, total), style="bold")
+    whole = [p for p in parts if p.seconds >= total and p.part != UNEXPLAINED]
+    if whole:  # a bar of one part shows nothing
+        return Text.assemble(title, (f": {whole[0].part}", "not bold"))
+    return Group(title, line, legend)
 
 
 def _answered(asked: list[ChecklistItem]) -> list[RenderableType]:
@@ -217,6 +208,11 @@ def _answered(asked: list[ChecklistItem]) -> list[RenderableType]:
         mark, style = _MARK[item.state]
         grid.add_row(Text(f"  {mark}", style=style), Text(item.item).append(f"  {item.because}", style="dim"))
     return [Text("Checklist", style="bold"), grid]
+
+
+def _is_of_a_text(subject: SubjectReport) -> bool:
+    """Whether a text was read: whoever wrote it is asked for commands, and spared the long lists."""
+    return bool(subject.known or subject.ask_next)
 
 
 def _listed(subject: SubjectReport) -> list[RenderableType]:

@@ -26,22 +26,6 @@ from unslow.show.console import (
 from unslow.show.units import count, size
 from unslow.think.fit.report import FitReport, MemoryShown, WayShown
 
-
-def render_known(models: Sequence[WellKnown], form: str, *, width: int) -> str:
-    """A line for each model, or all of them as JSON."""
-    if form == "json":
-        rows = [{"name": m.name, "architecture": m.architecture, "parameters": m.parameters} for m in models]
-        return as_json(rows)
-    table = bare_table()
-    for name, to_the_right in (("NAME", False), ("PARAMS", True), ("CONTEXT", True), ("ARCHITECTURE", False)):
-        table.add_column(name, justify="right" if to_the_right else "left", no_wrap=True, overflow="ellipsis")
-    for model in models:
-        table.add_row(model.name, count(model.parameters), f"{model.shape.context_trained:,}", model.architecture)
-    console = TextConsole(width=width, color=False)
-    console.print(table)
-    return console.text
-
-
 _LONGEST_BAR, _SHORTEST_BAR = 60, 12
 _TABLE_FROM = 84  # The width from which on the parts of a need stand in columns
 _HEADS = {
@@ -155,13 +139,6 @@ def _bars(lines: list[tuple[str, MemoryShown]], width: int) -> list[RenderableTy
     return [grid]
 
 
-def _sizes(memory: MemoryShown) -> tuple[int, ...]:
-    return (
-        memory.others_bytes, memory.reserve_bytes, memory.weights_bytes, memory.kv_bytes, memory.compute_bytes,
-        memory.free_bytes or 0,
-    )  # fmt: skip
-
-
 def _bar(memory: MemoryShown, width: int) -> Text:
     """A line as long as the memory; what does not fit runs over its end, which is then marked."""
     sizes = _sizes(memory)
@@ -177,6 +154,13 @@ def _bar(memory: MemoryShown, width: int) -> Text:
         return line
     inside = round(width * (memory.capacity_bytes or 0) / whole)
     return Text.assemble(line[:inside], Text("|", style="bold red"), line[inside:])
+
+
+def _sizes(memory: MemoryShown) -> tuple[int, ...]:
+    return (
+        memory.others_bytes, memory.reserve_bytes, memory.weights_bytes, memory.kv_bytes, memory.compute_bytes,
+        memory.free_bytes or 0,
+    )  # fmt: skip
 
 
 def _room(report: FitReport) -> Table:
@@ -205,3 +189,18 @@ def _lines_to_copy(one: FitReport | WayShown, indent: int) -> list[Text]:
 
 
 render_fit = ReportKind(FitReport, _answer, crop=False)
+
+
+def render_known(models: Sequence[WellKnown], form: str, *, width: int) -> str:
+    """A line for each model, or all of them as JSON."""
+    if form == "json":
+        rows = [{"name": m.name, "architecture": m.architecture, "parameters": m.parameters} for m in models]
+        return as_json(rows)
+    table = bare_table()
+    for name, to_the_right in (("NAME", False), ("PARAMS", True), ("CONTEXT", True), ("ARCHITECTURE", False)):
+        table.add_column(name, justify="right" if to_the_right else "left", no_wrap=True, overflow="ellipsis")
+    for model in models:
+        table.add_row(model.name, count(model.parameters), f"{model.shape.context_trained:,}", model.architecture)
+    console = TextConsole(width=width, color=False)
+    console.print(table)
+    return console.text

@@ -94,6 +94,18 @@ _LIST = re.compile(r"""\[(['"])(.*)\1\]""", re.DOTALL)
 _VARIABLES = re.compile(r"\{'.*'\}")
 _VARIABLE = re.compile(r"'(\w+)': '([^']*)'")
 _BETWEEN = re.compile(r"""(['"]), \1|['"], ['"]""")
+_OF = {"token": "token", "prompt_token": "prompt token", "request": "request"}
+_PHASE = {"token": "decode", "prompt_token": "prefill"}
+_LITTLE = 0.01  # Of the whole: a share that is not worth a figure
+_NOTHING = 1e-6
+"""Of a phase: what takes less is not worth a line, such as what is left unexplained of a time that is explained."""
+_TITLES = {
+    "decode": "Where the {time} of a token go",
+    "prefill": "Where the {time} of each token of a prompt go",
+    "client": "Where {time} of every request go outside the server",
+    "queue": "Where {time} of every request go in the queue",
+    "load": "Where {time} of every request go with loading",
+}
 
 
 def label(fact: str) -> str:
@@ -145,20 +157,6 @@ def device_name(subject: SubjectReport) -> str:
     return f"{alike} x {device}" if alike > 1 else device
 
 
-def promised(predicted: Mapping[str, float]) -> str:
-    """The first of what is predicted that a person looks at; empty where nothing is."""
-    if DECODE in predicted:
-        return f"about {rate(predicted[DECODE])} tok/s"
-    if PREFILL in predicted:
-        return f"prompts at about {rate(predicted[PREFILL])} tok/s"
-    return f"the first token after about {span(predicted[FIRST_TOKEN])}" if FIRST_TOKEN in predicted else ""
-
-
-_OF = {"token": "token", "prompt_token": "prompt token", "request": "request"}
-_PHASE = {"token": "decode", "prompt_token": "prefill"}
-_LITTLE = 0.01  # Of the whole: a share that is not worth a figure
-
-
 def price_of(number: int, root: Finding, subject: SubjectReport) -> str:
     """What it costs beside those before it, and how much faster it is without it."""
     gain = f"{root.speedup:.1f}× faster without it" if root.speedup and root.speedup > 1 + _LITTLE else ""
@@ -178,22 +176,18 @@ def price_of(number: int, root: Finding, subject: SubjectReport) -> str:
     return f"{lost}: {gain}" if gain else lost
 
 
-_TITLES = {
-    "decode": "Where the {time} of a token go",
-    "prefill": "Where the {time} of each token of a prompt go",
-    "client": "Where {time} of every request go outside the server",
-    "queue": "Where {time} of every request go in the queue",
-    "load": "Where {time} of every request go with loading",
-}
+def promised(predicted: Mapping[str, float]) -> str:
+    """The first of what is predicted that a person looks at; empty where nothing is."""
+    if DECODE in predicted:
+        return f"about {rate(predicted[DECODE])} tok/s"
+    if PREFILL in predicted:
+        return f"prompts at about {rate(predicted[PREFILL])} tok/s"
+    return f"the first token after about {span(predicted[FIRST_TOKEN])}" if FIRST_TOKEN in predicted else ""
 
 
 def budget_title(phase: str, seconds: float) -> str:
     """What a phase is, with its time."""
     return _TITLES.get(phase, "Where {time} go").format(time=span(seconds))
-
-
-_NOTHING = 1e-6
-"""Of a phase: what takes less is not worth a line, such as what is left unexplained of a time that is explained."""
 
 
 def told_phases(budget: Sequence[BudgetPart]) -> list[tuple[str, list[BudgetPart]]]:

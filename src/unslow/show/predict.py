@@ -19,84 +19,6 @@ _OVERLAP = (
 )
 
 
-def walls_table(decode: SpeedShown, width: int, *, explain: bool) -> RenderableType:
-    """A bar for each part of a step, the largest first; with --explain also what halving it would give."""
-    bar = _bar_length(width, _WALLS_BESIDE if explain else _WALLS_BESIDE - 12)
-    grid = _grid("left", "left", "right", "right", "right")
-    if explain:
-        grid.add_row("", "", "", "", Text("if halved", style="dim"))
-    for wall in decode.walls:
-        style = "bold red" if wall.binds else "cyan"
-        halved = f"{rate(wall.halved_tokens_per_s)} tok/s" if explain else ""
-        name = Text(f"  {wall.part}", style="bold" if wall.binds else "")
-        share = f"{wall.share:.0%}" if wall.share >= 0.01 else "<1%"  # noqa: PLR2004 (below it, a share reads as none)
-        grid.add_row(name, _bar(wall.share, bar, style), span(wall.seconds), share, halved)
-    binding = next((w.part for w in decode.walls if w.binds), "")
-    verb = "bind" if binding.endswith("s") else "binds"
-    title = Text(f"Where the {span(decode.step_s)} of a step go: {binding} {verb}", style="bold")
-    return Group(title, grid, *((dim(_OVERLAP),) if explain else ()))
-
-
-def memory_wall(explain: ExplainShown, own_quant: str, width: int) -> Iterator[RenderableType]:
-    """What more conversations and other quants would give."""
-    yield Text("Conversations at once", style="bold")
-    bar = _bar_length(width, _BATCHES_BESIDE)
-    most = max(p.tokens_per_s for p in explain.batching)
-    grid = _grid("right", "left", "right", "right", "left")
-    grid.add_row("", "", *(Text(t, style="dim") for t in ("all, tok/s", "each", "")))
-    for p in explain.batching:
-        room = Text("cache does not fit", style="yellow") if p.fits is False else Text("")
-        together, each = rate(p.tokens_per_s), rate(p.each_tokens_per_s)
-        grid.add_row(f"{p.conversations:5}", _bar(p.tokens_per_s / most, bar, "cyan"), together, each, room)
-    yield grid
-    if explain.ridge_conversations is not None:
-        yield dim(
-            f"Ridge: from about {explain.ridge_conversations:,.0f} conversations on, arithmetic at its best would take "
-            "as long as reading the weights."
-        )
-    yield ""
-    yield Text("Quant by quant", style="bold")
-    longest = _bar_length(width, _QUANTS_BESIDE)
-    fastest = max([q.tokens_per_s for q in explain.quants], default=1.0)
-    table = _grid("left", "right", "right", "left", "right", "left")
-    table.add_row("", *(Text(t, style="dim") for t in ("weights", "bits", "", "tok/s", "")))
-    for q in explain.quants:
-        style = "bold" if q.name == own_quant else ""
-        name = Text(f"{'>' if q.name == own_quant else ' '} {q.name}", style=style)
-        speed = Text(rate(q.tokens_per_s), style=style)
-        length = _bar(q.tokens_per_s / fastest, longest, "cyan")
-        table.add_row(name, size(q.weights_bytes), f"{q.bits_per_weight:.1f}", length, speed, _fits(q))
-    yield table
-
-
-def _fits(quant: QuantShown) -> Text:
-    if quant.fits is None:
-        return Text("")
-    if quant.fits:
-        return Text("✓ fits", style="green")
-    if quant.experts_on_cpu:
-        return Text(f"✗ experts of {quant.experts_on_cpu} on host", style="yellow")
-    return Text("✗" if quant.gpu_layers is None else f"✗ {quant.gpu_layers} layers fit", style="yellow")
-
-
-def _grid(*sides: Literal["left", "right"]) -> Table:
-    grid = Table.grid(padding=(0, 2))
-    for side in sides:
-        grid.add_column(no_wrap=True, justify=side)
-    return grid
-
-
-def _bar_length(width: int, beside: int) -> int:
-    return max(_SHORTEST_BAR, min(_LONGEST_BAR, width - beside))
-
-
-def _bar(share: float, width: int, style: str) -> Text:
-    """A line of that share of the width, and a thin one where that is less than a letter."""
-    drawn = round(width * min(1.0, share))
-    line = Text("█" * drawn or "|" * (share > 0), style=style)
-    return line.append("·" * (width - len(line)), style="dim")
-
-
 def _answer(report: PredictionReport, width: int) -> RenderableType:
     notes, what = [dim(note) for note in report.notes], f"{report.model.name} {report.model.quant}"
     if report.decode is None:
@@ -174,6 +96,84 @@ def _speeds(report: PredictionReport) -> Table:
 
 def _ends(interval: RateShown) -> str:
     return f"{rate(interval.low)} to {rate(interval.high)}"
+
+
+def walls_table(decode: SpeedShown, width: int, *, explain: bool) -> RenderableType:
+    """A bar for each part of a step, the largest first; with --explain also what halving it would give."""
+    bar = _bar_length(width, _WALLS_BESIDE if explain else _WALLS_BESIDE - 12)
+    grid = _grid("left", "left", "right", "right", "right")
+    if explain:
+        grid.add_row("", "", "", "", Text("if halved", style="dim"))
+    for wall in decode.walls:
+        style = "bold red" if wall.binds else "cyan"
+        halved = f"{rate(wall.halved_tokens_per_s)} tok/s" if explain else ""
+        name = Text(f"  {wall.part}", style="bold" if wall.binds else "")
+        share = f"{wall.share:.0%}" if wall.share >= 0.01 else "<1%"  # noqa: PLR2004 (below it, a share reads as none)
+        grid.add_row(name, _bar(wall.share, bar, style), span(wall.seconds), share, halved)
+    binding = next((w.part for w in decode.walls if w.binds), "")
+    verb = "bind" if binding.endswith("s") else "binds"
+    title = Text(f"Where the {span(decode.step_s)} of a step go: {binding} {verb}", style="bold")
+    return Group(title, grid, *((dim(_OVERLAP),) if explain else ()))
+
+
+def memory_wall(explain: ExplainShown, own_quant: str, width: int) -> Iterator[RenderableType]:
+    """What more conversations and other quants would give."""
+    yield Text("Conversations at once", style="bold")
+    bar = _bar_length(width, _BATCHES_BESIDE)
+    most = max(p.tokens_per_s for p in explain.batching)
+    grid = _grid("right", "left", "right", "right", "left")
+    grid.add_row("", "", *(Text(t, style="dim") for t in ("all, tok/s", "each", "")))
+    for p in explain.batching:
+        room = Text("cache does not fit", style="yellow") if p.fits is False else Text("")
+        together, each = rate(p.tokens_per_s), rate(p.each_tokens_per_s)
+        grid.add_row(f"{p.conversations:5}", _bar(p.tokens_per_s / most, bar, "cyan"), together, each, room)
+    yield grid
+    if explain.ridge_conversations is not None:
+        yield dim(
+            f"Ridge: from about {explain.ridge_conversations:,.0f} conversations on, arithmetic at its best would take "
+            "as long as reading the weights."
+        )
+    yield ""
+    yield Text("Quant by quant", style="bold")
+    longest = _bar_length(width, _QUANTS_BESIDE)
+    fastest = max([q.tokens_per_s for q in explain.quants], default=1.0)
+    table = _grid("left", "right", "right", "left", "right", "left")
+    table.add_row("", *(Text(t, style="dim") for t in ("weights", "bits", "", "tok/s", "")))
+    for q in explain.quants:
+        style = "bold" if q.name == own_quant else ""
+        name = Text(f"{'>' if q.name == own_quant else ' '} {q.name}", style=style)
+        speed = Text(rate(q.tokens_per_s), style=style)
+        length = _bar(q.tokens_per_s / fastest, longest, "cyan")
+        table.add_row(name, size(q.weights_bytes), f"{q.bits_per_weight:.1f}", length, speed, _fits(q))
+    yield table
+
+
+def _fits(quant: QuantShown) -> Text:
+    if quant.fits is None:
+        return Text("")
+    if quant.fits:
+        return Text("✓ fits", style="green")
+    if quant.experts_on_cpu:
+        return Text(f"✗ experts of {quant.experts_on_cpu} on host", style="yellow")
+    return Text("✗" if quant.gpu_layers is None else f"✗ {quant.gpu_layers} layers fit", style="yellow")
+
+
+def _grid(*sides: Literal["left", "right"]) -> Table:
+    grid = Table.grid(padding=(0, 2))
+    for side in sides:
+        grid.add_column(no_wrap=True, justify=side)
+    return grid
+
+
+def _bar_length(width: int, beside: int) -> int:
+    return max(_SHORTEST_BAR, min(_LONGEST_BAR, width - beside))
+
+
+def _bar(share: float, width: int, style: str) -> Text:
+    """A line of that share of the width, and a thin one where that is less than a letter."""
+    drawn = round(width * min(1.0, share))
+    line = Text("█" * drawn or "|" * (share > 0), style=style)
+    return line.append("·" * (width - len(line)), style="dim")
 
 
 render_predict = ReportKind(PredictionReport, _answer)

@@ -2,6 +2,7 @@
 
 GIB, MIB, GB = 1024**3, 1024**2, 10**9
 _LONG_S = 600  # Ten minutes: from there on nobody counts seconds
+_NOTHING_S = 1e-9
 
 
 def size(count: float) -> str:
@@ -13,9 +14,6 @@ def rate(tokens_per_s: float) -> str:
     """Tokens per second with three digits."""
     digits = 0 if tokens_per_s >= 100 else 1 if tokens_per_s >= 10 else 2  # noqa: PLR2004 (three digits)
     return f"{tokens_per_s:,.{digits}f}"
-
-
-_NOTHING_S = 1e-9
 
 
 def span(seconds: float) -> str:

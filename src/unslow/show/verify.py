@@ -29,87 +29,6 @@ WAYS = {
     "one_after_the_other": "each started for every round, one after the other",
     "apart": "measured at different times",
 }
-_KEPT = {"kept": "answers as before", "changed": "the answers changed", "cannot_tell": "answers: can't be told"}
-_ENDLESS = 1e6
-
-
-def work_words(work: Work | WorkShown) -> str:
-    """The request that both were asked."""
-    kept = f" after {work.kept_tokens:,} that the cache has" if work.kept_tokens else ""
-    return f"{work.prompt_tokens:,} tokens to read{kept}, {work.answer_tokens:,} to answer"
-
-
-def time_words(report: VerifyReport) -> str:
-    """How much was measured in which time."""
-    rounds = max((figure.rounds for figure in report.figures), default=0)
-    sides = (report.before, report.after) if report.way != "apart" else (report.after,)
-    starts = [seconds for side in sides for seconds in side.starts_s]
-    many = "1 round" if rounds == 1 else f"{rounds} rounds"
-    started = "1 start" if len(starts) == 1 else f"{len(starts)} starts"
-    of_starts = f", of which {started} took {span(sum(starts))}" if starts else ""
-    return f"{many} in {span(report.took_s or 0.0)}{of_starts}"
-
-
-def interval(shown: IntervalShown) -> str:
-    """Both ends of a ratio; one round has none."""
-    return f"{shown.low:.3f} to {shown.high:.3f}" if shown.high < _ENDLESS else "-"
-
-
-def answer_lines(answers: AnswersShown) -> Iterator[str]:
-    """Whether it still answers as before, and what that rests on."""
-    yield f"{_KEPT[answers.verdict]}: {answers.because}"
-    if answers.perplexity:
-        seen = answers.perplexity
-        yield f"at {seen.places} places of a given text both would choose the same token at {seen.same_choice:.0%}"
-    if answers.together is not None and answers.begin_alike is not None:
-        usual = "" if answers.together_before is None else f" ({answers.together_before:.0%} where it is asked twice)"
-        begin = f"{answers.begin_alike:.0%} of {answers.questions} answers begin alike"
-        yield f"{begin}; they stay together for {answers.together:.0%} of their words{usual}"
-
-
-def predicted_words(predicted: PredictedShown) -> str:
-    """What the plan had said."""
-    said = predicted.decode_tokens_per_s
-    decode = f"; decode {rate(said.mid)} tok/s, {rate(said.low)} to {rate(said.high)} likely" if said else ""
-    return f"{predicted.option}: {predicted.because}{decode}"
-
-
-_MARKDOWN_HEADS = {
-    "faster": "The change makes it faster",
-    "same": "The change makes no difference to its speed",
-    "slower": "The change makes it slower",
-    "answers_changed": "The change breaks its answers",
-    "broken": "The change breaks the server",
-    "cannot_tell": "Whether the change helps can't be told",
-}
-_CODE = str.maketrans({"`": "'", "\n": " "})
-_CELL = str.maketrans({"|": "\\|", "\n": " "})
-
-
-def _markdown(report: VerifyReport) -> Iterator[str]:
-    yield f"### {_MARKDOWN_HEADS[report.verdict]}"
-    yield ""
-    yield f"{report.because}. ({WAYS[report.way]}: {work_words(report.work)})"
-    yield ""
-    if report.figures:
-        yield "| figure | before | after | speed-up | 95 % interval | rounds | verdict |"
-        yield "|---|---:|---:|---:|---:|---:|---|"
-        for one in report.figures:
-            yield f"| {' | '.join(str(cell).strip() for cell in _row(one).values())} |"
-        yield ""
-    said, *rest = answer_lines(report.answers)
-    yield from (f"- {line}" for line in (rest if report.verdict == "answers_changed" else [said, *rest]))
-    if report.predicted:
-        yield f"- {predicted_words(report.predicted)}"
-    yield f"- before: `{report.before.what.translate(_CODE)}`"
-    yield f"- after: `{report.after.what.translate(_CODE)}`"
-    for change in report.changes:
-        yield f"- {change.setting}: {change.before.translate(_CELL) or '-'} → {change.after.translate(_CELL) or '-'}"
-    yield from (f"- note: {note}" for note in report.notes)
-    yield ""
-    yield f"<sub>Written by unslow {report.unslow_version}.</sub>"
-
-
 _HEADS = {
     "faster": ("FASTER", GREEN),
     "same": ("SAME", GREEN),
@@ -118,20 +37,20 @@ _HEADS = {
     "broken": ("BROKEN", RED),
     "cannot_tell": ("CAN'T TELL", YELLOW),
 }
+_MARKDOWN_HEADS = {
+    "faster": "The change makes it faster",
+    "same": "The change makes no difference to its speed",
+    "slower": "The change makes it slower",
+    "answers_changed": "The change breaks its answers",
+    "broken": "The change breaks the server",
+    "cannot_tell": "Whether the change helps can't be told",
+}
 _STYLES = {"slower": "red", "faster": "green", "same": "", "cannot_tell": "yellow"}
+_KEPT = {"kept": "answers as before", "changed": "the answers changed", "cannot_tell": "answers: can't be told"}
 _NOTHING = "not set"
-
-
-def render_side(side: Side, form: str, path: str, *, width: int, color: bool) -> str:
-    """What was kept of one server, to be held against another later."""
-    if form == "json":
-        return safe_json(dump_stored(side).decode())
-    console = TextConsole(width=width, color=color)
-    console.print(Text(safe(f"{side.what}: {len(side.samples)} rounds kept in {path}"), style="bold"))
-    console.print(dim("change it and start it again, then:"))
-    line = f"  unslow verify --against {shlex.quote(path)} {shlex.quote(side.what)}"
-    console.print(Text(safe(line), style="dim"), soft_wrap=True)  # one line, however long: it is there to be copied
-    return console.text
+_ENDLESS = 1e6
+_CODE = str.maketrans({"`": "'", "\n": " "})
+_CELL = str.maketrans({"|": "\\|", "\n": " "})
 
 
 def _parts(report: VerifyReport, width: int) -> Iterator[RenderableType]:
@@ -188,6 +107,83 @@ def _table(rows: Sequence[dict[str, RenderableType]], left_out: Sequence[str], g
     for row in rows:
         table.add_row(*(row[name] for name in names))
     return table
+
+
+def _markdown(report: VerifyReport) -> Iterator[str]:
+    yield f"### {_MARKDOWN_HEADS[report.verdict]}"
+    yield ""
+    yield f"{report.because}. ({WAYS[report.way]}: {work_words(report.work)})"
+    yield ""
+    if report.figures:
+        yield "| figure | before | after | speed-up | 95 % interval | rounds | verdict |"
+        yield "|---|---:|---:|---:|---:|---:|---|"
+        for one in report.figures:
+            yield f"| {' | '.join(str(cell).strip() for cell in _row(one).values())} |"
+        yield ""
+    said, *rest = answer_lines(report.answers)
+    yield from (f"- {line}" for line in (rest if report.verdict == "answers_changed" else [said, *rest]))
+    if report.predicted:
+        yield f"- {predicted_words(report.predicted)}"
+    yield f"- before: `{report.before.what.translate(_CODE)}`"
+    yield f"- after: `{report.after.what.translate(_CODE)}`"
+    for change in report.changes:
+        yield f"- {change.setting}: {change.before.translate(_CELL) or '-'} → {change.after.translate(_CELL) or '-'}"
+    yield from (f"- note: {note}" for note in report.notes)
+    yield ""
+    yield f"<sub>Written by unslow {report.unslow_version}.</sub>"
+
+
+def work_words(work: Work | WorkShown) -> str:
+    """The request that both were asked."""
+    kept = f" after {work.kept_tokens:,} that the cache has" if work.kept_tokens else ""
+    return f"{work.prompt_tokens:,} tokens to read{kept}, {work.answer_tokens:,} to answer"
+
+
+def time_words(report: VerifyReport) -> str:
+    """How much was measured in which time."""
+    rounds = max((figure.rounds for figure in report.figures), default=0)
+    sides = (report.before, report.after) if report.way != "apart" else (report.after,)
+    starts = [seconds for side in sides for seconds in side.starts_s]
+    many = "1 round" if rounds == 1 else f"{rounds} rounds"
+    started = "1 start" if len(starts) == 1 else f"{len(starts)} starts"
+    of_starts = f", of which {started} took {span(sum(starts))}" if starts else ""
+    return f"{many} in {span(report.took_s or 0.0)}{of_starts}"
+
+
+def interval(shown: IntervalShown) -> str:
+    """Both ends of a ratio; one round has none."""
+    return f"{shown.low:.3f} to {shown.high:.3f}" if shown.high < _ENDLESS else "-"
+
+
+def answer_lines(answers: AnswersShown) -> Iterator[str]:
+    """Whether it still answers as before, and what that rests on."""
+    yield f"{_KEPT[answers.verdict]}: {answers.because}"
+    if answers.perplexity:
+        seen = answers.perplexity
+        yield f"at {seen.places} places of a given text both would choose the same token at {seen.same_choice:.0%}"
+    if answers.together is not None and answers.begin_alike is not None:
+        usual = "" if answers.together_before is None else f" ({answers.together_before:.0%} where it is asked twice)"
+        begin = f"{answers.begin_alike:.0%} of {answers.questions} answers begin alike"
+        yield f"{begin}; they stay together for {answers.together:.0%} of their words{usual}"
+
+
+def predicted_words(predicted: PredictedShown) -> str:
+    """What the plan had said."""
+    said = predicted.decode_tokens_per_s
+    decode = f"; decode {rate(said.mid)} tok/s, {rate(said.low)} to {rate(said.high)} likely" if said else ""
+    return f"{predicted.option}: {predicted.because}{decode}"
+
+
+def render_side(side: Side, form: str, path: str, *, width: int, color: bool) -> str:
+    """What was kept of one server, to be held against another later."""
+    if form == "json":
+        return safe_json(dump_stored(side).decode())
+    console = TextConsole(width=width, color=color)
+    console.print(Text(safe(f"{side.what}: {len(side.samples)} rounds kept in {path}"), style="bold"))
+    console.print(dim("change it and start it again, then:"))
+    line = f"  unslow verify --against {shlex.quote(path)} {shlex.quote(side.what)}"
+    console.print(Text(safe(line), style="dim"), soft_wrap=True)  # one line, however long: it is there to be copied
+    return console.text
 
 
 render_verify = ReportKind(VerifyReport, _parts, markdown=lambda report: "\n".join([*_markdown(report), ""]))

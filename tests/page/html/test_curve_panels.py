@@ -15,24 +15,29 @@ def marks(html: str, name: str) -> list[tuple[float, float]]:
     return [tuple((min(side) + max(side)) / 2 for side in zip(*points, strict=True)) for points in ends]
 
 
-def test_a_recorded_sweep_by_depth():
+def titles(said: list[str]) -> list[str]:
+    """The words of a picture without its numbers."""
+    return [words for words in said if re.search("[a-z]{3}", words)]
+
+
+def test_a_recorded_sweep_by_depth(wording):
     html = render_curve(depth_curve(), 4)
     assert 'id="depth-4-figure"' in html
-    assert "Slope: each 1000 tokens of depth add 0.0569 ms to a token" in html
+    assert depth_curve().because in html
     measured = marks(html, "measured")
     assert len(measured) == 8
     assert [x for x, _ in measured] == sorted(x for x, _ in measured)
     assert measured[-1][1] > measured[0][1]  # slower lies lower
     said = words(drawings(html)[0])
-    assert {"512", "1k", "64k", "231", "126", "tokens per second", "tokens in the context"} <= set(said)
+    assert {"512", "1k", "64k", "231", "126"} <= set(said)
+    wording(titles(said))
     assert "<td>231 tok/s</td>" in html
-    assert "515 read now, 514 kept" in html
+    assert depth_curve().points[0].note in html
 
 
-def test_a_recorded_sweep_by_users_marks_its_knee():
+def test_a_recorded_sweep_by_users_marks_its_knee(wording):
     html = render_curve(users_curve(), 0)
-    assert "knee: 16" in words(drawings(html)[0])
-    assert "tokens per second, all users together" in words(drawings(html)[0])
+    wording(titles(words(drawings(html)[0])), tells=": 16")
     knee = next(s for s in drawings(html)[0] if s.attrib.get("class") == "knee")
     assert abs(float(knee.attrib["x1"]) - marks(html, "measured")[4][0]) < 0.2
 
@@ -56,10 +61,12 @@ def test_an_empty_context_stands_apart_at_the_left():
     assert "measured, with" not in html
 
 
-def test_times_are_shown_as_times():
+def test_times_are_shown_as_times(wording):
     points = (CurvePoint(at=1, measured=0.02), CurvePoint(at=8, measured=0.2))
     html = render_curve(CurveView(axis="users", metric="time_to_first_token_s", points=points), 0)
-    assert {"200", "time to the first token"} <= set(words(drawings(html)[0]))
+    said = words(drawings(html)[0])
+    assert "200" in said
+    wording(titles(said))
     assert "<td>200 ms</td>" in html
 
 

@@ -1,6 +1,7 @@
 """The JSON API of a real server on a recorded machine."""
 
 import json
+import re
 
 import msgspec
 import pytest
@@ -120,15 +121,15 @@ def test_nothing_can_be_started_on_what_was_stored(page):
     assert page.get("/runs").json == []
 
 
-def test_a_target_that_is_not_there_is_told_on_the_page_and_found_when_it_is():
+def test_a_target_that_is_not_there_is_told_on_the_page_and_found_when_it_is(wording):
     with serve("vllm") as url:
         port = int(url.rpartition(":")[2])
     with serving(url) as page:
         assert page.get("/view").status == 400
         said = page.open()
         assert said.status == 200
-        assert "nothing to show" in said.text
-        assert "load this page again" in said.text
+        wording(re.search(r"<title>(.*?)</title>", said.text)[1])
+        wording(re.search(r'role="alert">.*?</p><p>(.*?)</p>', said.text)[1])
         with serve("vllm", port=port):
             page.open()
             assert page.get("/view").json["report"]["subjects"][0]["runtime"].startswith("vLLM")

@@ -23,10 +23,9 @@ def told(one, kind, **request):
 
 
 @pytest.mark.parametrize("kind", LABELS)
-def test_an_idle_server_is_offered_with_how_much_is_sent_to_whom(kind):
+def test_an_idle_server_is_offered_with_how_much_is_sent_to_whom(kind, wording):
     offer = told(subject(), kind)
-    assert offer.words.startswith("sends ")
-    assert URL in offer.words
+    wording(offer.words, tells=URL)
     assert not offer.refused
 
 

@@ -27,4 +27,4 @@ def test_files_that_are_named_are_drawn():
         assert subject["change"]["rows"]
         html = page.open().text
     assert 'id="users-0-figure"' in html
-    assert "Before and after" in html
+    assert 'href="#change-0"' in html

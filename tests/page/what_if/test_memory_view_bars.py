@@ -64,7 +64,7 @@ def test_strangers_never_hold_more_than_is_gone() -> None:
 def test_strangers_whose_size_nobody_tells_share_the_rest(wording) -> None:
     others = [Stranger("a", None), Stranger("b", None), Stranger("c", None), Stranger("d", None)]
     wording([part.name for part in named_strangers(30, others)])
-    assert [part.name for part in named_strangers(30, others[:1])] == ["a: sizes not told"]
+    wording([part.name for part in named_strangers(30, others[:1])])
 
 
 def test_of_many_strangers_the_small_ones_are_one(wording) -> None:

@@ -38,6 +38,7 @@ from unslow.page.view import CurvePoint, CurveView
 from unslow.show.units import amount
 
 FEET = {"depth": "tokens in the context", "users": "users at once"}
+_TITLES = {"depth": "Speed by depth of the context", "users": "Speed by users at once"}
 _METRICS = {
     "decode_tokens_per_s": "tokens per second",
     "together_tokens_per_s": "tokens per second, all users together",
@@ -45,6 +46,7 @@ _METRICS = {
     "client_decode_tokens_per_s": "tokens per second at the client",
     "time_to_first_token_s": "time to the first token",
 }
+MOST_POINTS = 200  # More can't be told apart
 _SMALLEST = 1e-6  # What is less is as good as nothing, and has no place on a scale of doublings
 _STEP = 9.0  # Units between two spots of a line that words keep off
 
@@ -67,6 +69,46 @@ class _Plot:
     up: Linear
     unit: Quantity
     room: Room
+
+
+def render_curve(part: CurveView, number: int) -> Markup:
+    """The verdict as a sentence, the curve, and its numbers."""
+    title = _TITLES[part.axis]
+    said = ": ".join(text for text in (part.verdict.replace("_", " "), part.because) if text) or title
+    points = sorted(part.points, key=lambda point: sane(point.at))[:MOST_POINTS]
+    columns = (FEET[part.axis], "measured", "interval", "predicted", "its interval", "note")
+    when = f", measured {part.measured_at}" if part.measured_at else ""
+    rows = [
+        (
+            f"{sane(point.at):,.0f}",
+            _ends(part.metric, point.measured),
+            _ends(part.metric, point.low, point.high),
+            _ends(part.metric, point.predicted),
+            _ends(part.metric, point.predicted_low, point.predicted_high),
+            point.note,
+        )
+        for point in part.points
+    ]
+    keys = []
+    if any(p.measured is not None for p in points):
+        whiskers = any(p.low is not None for p in points)
+        keys.append(Key(_line_sign("measured", "round"), "measured, with its interval" if whiskers else "measured"))
+    if any(p.predicted is not None for p in points):
+        keys.append(Key(_line_sign("predicted", "diamond"), "predicted"))
+    if any(p.predicted_low is not None for p in points):
+        sign = Markup('<rect x="0" y="0" width="24" height="12" class="band"/>')
+        keys.append(Key(sign, "interval of the prediction"))
+    tables, draw = [Table(f"{title}{when}", columns, rows)], partial(curve_drawn, part=part, points=points)
+    return figure(f"{part.axis}-{number}", title, said, draw, keys, tables, FORMATS[1:])
+
+
+def _line_sign(name: str, shape: str) -> Markup:
+    mark = f'<path d="{marker(12, 6, shape, 4)}" class="mark {name}"/>'
+    return Markup(f'<path d="M0,6L24,6" class="line {name}"/>{mark}')
+
+
+def _ends(metric: str, *ends: float | None) -> str:
+    return "-" if None in ends else " to ".join(amount(metric, sane(end)) for end in ends if end is not None)
 
 
 def curve_drawn(drawing: Drawing, part: CurveView, points: Sequence[CurvePoint]) -> None:
@@ -177,47 +219,3 @@ def _value(drawing: Drawing, plot: _Plot, point: CurvePoint, value: float, class
     lefts = (x - wide / 2, x + 5, x - 5 - wide)
     if spot := plot.room.first_free(Box(left, row, left + wide, row + LINE) for left in lefts for row in rows):
         drawing.words((spot.left + spot.right) / 2, spot.bottom - 3, said, "middle", class_)
-
-
-MOST_POINTS = 200  # More can't be told apart
-_TITLES = {"depth": "Speed by depth of the context", "users": "Speed by users at once"}
-
-
-def render_curve(part: CurveView, number: int) -> Markup:
-    """The verdict as a sentence, the curve, and its numbers."""
-    title = _TITLES[part.axis]
-    said = ": ".join(text for text in (part.verdict.replace("_", " "), part.because) if text) or title
-    points = sorted(part.points, key=lambda point: sane(point.at))[:MOST_POINTS]
-    columns = (FEET[part.axis], "measured", "interval", "predicted", "its interval", "note")
-    when = f", measured {part.measured_at}" if part.measured_at else ""
-    rows = [
-        (
-            f"{sane(point.at):,.0f}",
-            _ends(part.metric, point.measured),
-            _ends(part.metric, point.low, point.high),
-            _ends(part.metric, point.predicted),
-            _ends(part.metric, point.predicted_low, point.predicted_high),
-            point.note,
-        )
-        for point in part.points
-    ]
-    keys = []
-    if any(p.measured is not None for p in points):
-        whiskers = any(p.low is not None for p in points)
-        keys.append(Key(_line_sign("measured", "round"), "measured, with its interval" if whiskers else "measured"))
-    if any(p.predicted is not None for p in points):
-        keys.append(Key(_line_sign("predicted", "diamond"), "predicted"))
-    if any(p.predicted_low is not None for p in points):
-        sign = Markup('<rect x="0" y="0" width="24" height="12" class="band"/>')
-        keys.append(Key(sign, "interval of the prediction"))
-    tables, draw = [Table(f"{title}{when}", columns, rows)], partial(curve_drawn, part=part, points=points)
-    return figure(f"{part.axis}-{number}", title, said, draw, keys, tables, FORMATS[1:])
-
-
-def _line_sign(name: str, shape: str) -> Markup:
-    mark = f'<path d="{marker(12, 6, shape, 4)}" class="mark {name}"/>'
-    return Markup(f'<path d="M0,6L24,6" class="line {name}"/>{mark}')
-
-
-def _ends(metric: str, *ends: float | None) -> str:
-    return "-" if None in ends else " to ".join(amount(metric, sane(end)) for end in ends if end is not None)

@@ -1,7 +1,4 @@
-"""What the diagnosis says.
-
-The verdict, each cause with its price, what was ruled out, what could not be told, the checklist.
-"""
+"""What the diagnosis says: the verdict, each cause with its price, what was ruled out or not told, the checklist."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -28,6 +25,14 @@ from unslow.think.report import ChecklistItem, Contradicted, Evidence, Finding, 
 _SENTENCES = re.compile(r"(?<=[^\W_][.!?])\s+(?=[A-Z`])")
 _NEXT = re.compile(r"(?:^|\s)(?P<name>First|To find out): (?P<what>.+)$", re.DOTALL)
 """What to do, which a summary ends with."""
+_NOTHING_FOUND = {
+    "normal": "Nothing is wrong: it is as fast as this hardware allows.",
+    "slow": "It is slower than it should be, and no cause is proven yet. Below is what would settle it.",
+    "failed": "Why it fails is not proven yet. Below is what would settle it.",
+    "cannot_tell": "No cause is proven yet. Below is what would settle it.",
+}
+_MARKS = {"ok": ("✓", "Yes: "), "bad": ("✗", "No: "), "unknown": ("?", "Not known: ")}
+_NO_GPU = "there is no GPU"  # As the judge says it: five such answers are one
 
 
 def render_verdict(subject: SubjectReport, number: int, buttons: Mapping[str, str] = NO_BUTTONS) -> Markup:
@@ -78,14 +83,6 @@ def findings(subject: SubjectReport) -> Markup:
             tag("p", text(f"{root.confidence:.0%} sure. More: `unslow explain {root.cause}`"), class_="quiet"),
         ))  # fmt: skip
     return tag("ol", *items, class_="findings")
-
-
-_NOTHING_FOUND = {
-    "normal": "Nothing is wrong: it is as fast as this hardware allows.",
-    "slow": "It is slower than it should be, and no cause is proven yet. Below is what would settle it.",
-    "failed": "Why it fails is not proven yet. Below is what would settle it.",
-    "cannot_tell": "No cause is proven yet. Below is what would settle it.",
-}
 
 
 def _link(finding: Finding) -> Markup:
@@ -153,9 +150,20 @@ def understood(items: Sequence[Evidence]) -> Markup:
     return folded("What was understood", tag("dl", *rows, class_="evidence"))
 
 
-def folded(title: str, content: Markup) -> Markup:
-    """Something that is there for whoever wants it."""
-    return tag("details", tag("summary", title), content)
+def checklist(items: Sequence[ChecklistItem]) -> Markup:
+    """Every question with its answer; a mark says it to the eye, a word to the ear."""
+    without_gpu = [item for item in items if item.because == _NO_GPU]
+    rows = [_row(*_MARKS[i.state], i.item, i.because, i.state) for i in items if i not in without_gpu]
+    if without_gpu:
+        many = f"{len(without_gpu)} questions" if len(without_gpu) > 1 else "A question"
+        rows.append(_row("–", "", f"{many} about the GPU", "there is none", "plain"))
+    return tag("ul", *rows, class_="checklist")
+
+
+def _row(mark: str, word: str, item: str, because: str, state: str) -> Markup:
+    sign = tag("span", mark, class_="mark", aria_hidden="true")
+    said = tag("span", tag("span", word, class_="for-ears") if word else NOTHING, text(because), class_="because")
+    return tag("li", sign, tag("span", tag("span", item, class_="item"), " ", said), class_=state)
 
 
 def _causes(items: Sequence[Untold], buttons: Mapping[str, str]) -> Markup:
@@ -177,21 +185,6 @@ def _cause(name: str) -> str:
     return name.replace("_", " ")
 
 
-_MARKS = {"ok": ("✓", "Yes: "), "bad": ("✗", "No: "), "unknown": ("?", "Not known: ")}
-_NO_GPU = "there is no GPU"  # As the judge says it: five such answers are one
-
-
-def checklist(items: Sequence[ChecklistItem]) -> Markup:
-    """Every question with its answer; a mark says it to the eye, a word to the ear."""
-    without_gpu = [item for item in items if item.because == _NO_GPU]
-    rows = [_row(*_MARKS[i.state], i.item, i.because, i.state) for i in items if i not in without_gpu]
-    if without_gpu:
-        many = f"{len(without_gpu)} questions" if len(without_gpu) > 1 else "A question"
-        rows.append(_row("–", "", f"{many} about the GPU", "there is none", "plain"))
-    return tag("ul", *rows, class_="checklist")
-
-
-def _row(mark: str, word: str, item: str, because: str, state: str) -> Markup:
-    sign = tag("span", mark, class_="mark", aria_hidden="true")
-    said = tag("span", tag("span", word, class_="for-ears") if word else NOTHING, text(because), class_="because")
-    return tag("li", sign, tag("span", tag("span", item, class_="item"), " ", said), class_=state)
+def folded(title: str, content: Markup) -> Markup:
+    """Something that is there for whoever wants it."""
+    return tag("details", tag("summary", title), content)

@@ -57,6 +57,10 @@ _POLICY = (
     "default-src 'none'; script-src 'sha256-{script}'; style-src 'sha256-{style}'; img-src data:; "
     "base-uri 'none'; form-action 'none'"
 )
+_CHARTS = ("roofline", "depth", "users")  # Small enough for three in a row
+_BEFORE_CHARTS = ("speed", "findings", "budget", "memory", "timeline")
+_PLACES = {"memory_bytes": "RAM", "physical_cores": "cores", "ram_read_bytes_per_s": "from RAM"}
+_COMMAND = re.compile(r"unslow(?: [\w:/.@=\[\]-]+){0,6}")
 
 
 class Serving(NamedTuple):
@@ -72,68 +76,6 @@ class Tab(NamedTuple):
     label: str
     href: str
     current: bool = False
-
-
-@cache
-def style() -> str:
-    """The style sheet, that of the charts included."""
-    return "\n".join(_asset(name) for name in ("style.css", "charts.css"))
-
-
-@cache
-def script() -> str:
-    """The script."""
-    return _asset("page.js")
-
-
-def framed(
-    title: str, content: Markup, *, head: Markup = NOTHING, serving: Serving | None = None, tabs: tuple[Tab, ...] = ()
-) -> str:
-    """A whole document; `head` stands beside the name in its header. Without `serving` it is a file."""
-    theme = tag("button", "Dark theme", type="button", id="theme", class_="only-script", aria_pressed="false")
-    links = [tag("a", tab.label, href=tab.href, aria_current="page" if tab.current else None) for tab in tabs]
-    nav = tag("nav", *links, aria_label="Pages", class_="tabs") if tabs else NOTHING
-    header = tag("header", tag("div", tag("h1", title), head, class_="names"), nav, theme)
-    # What tells areas apart without their colour
-    line = tag("path", d="M-2,2 l4,-4 M0,8 l8,-8 M6,10 l4,-4", class_="hatch-line")
-    pattern = tag("pattern", line, id="hatch", width="8", height="8", patternUnits="userSpaceOnUse")
-    patterns = tag("svg", tag("defs", pattern), width="0", height="0", class_="patterns", aria_hidden="true")
-    body = tag(
-        "body",
-        tag("a", "Skip to the content", class_="skip", href="#main"),
-        header,
-        tag("main", content, id="main", tabindex="-1"),
-        run_bar() if serving else NOTHING,
-        tag("p", "", id="said", class_="for-ears", role="status", aria_live="polite"),
-        patterns,
-    )
-    return f"<!doctype html>\n{tag('html', _head(title, serving), body, lang='en')}\n"
-
-
-def _head(title: str, serving: Serving | None) -> Markup:
-    nonce = serving.nonce if serving else None
-    policy = _POLICY.format(script=_hash(script()), style=_hash(style()))
-    return tag(
-        "head",
-        tag("meta", charset="utf-8"),
-        NOTHING if serving else tag("meta", http_equiv="Content-Security-Policy", content=policy),
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("meta", name="referrer", content="no-referrer"),
-        tag("meta", name="color-scheme", content="light dark"),
-        tag("meta", name="unslow-token", content=serving.token) if serving else NOTHING,
-        tag("link", rel="icon", href="data:,"),
-        tag("title", title),
-        tag("style", Markup(style()), nonce=nonce),
-        tag("script", Markup(script()), nonce=nonce),
-    )
-
-
-def _hash(content: str) -> str:
-    return b64encode(sha256(content.encode()).digest()).decode()
-
-
-def _asset(name: str) -> str:
-    return (files("unslow.page.html") / "assets" / name).read_text(encoding="utf-8")
 
 
 class Shown(NamedTuple):
@@ -154,6 +96,145 @@ class Panel(NamedTuple):
     wide: bool = False
 
 
+def document(
+    view: View,
+    *,
+    serving: Serving | None = None,
+    title: str = "",
+    offers: Sequence[Offer] = (),
+    tabs: tuple[Tab, ...] = (),
+) -> str:
+    """The whole page: that of a server, or without `serving` a file that asks nobody."""
+    view = cleaned(view)
+    subjects = [_shown(view, number) for number in range(len(view.report.subjects))]
+    if serving:
+        alone = len(subjects) == 1
+        subjects = [shown._replace(buttons=buttons_of(offers, shown.number, alone=alone)) for shown in subjects]
+    else:
+        subjects = [_answered(shown) for shown in subjects]
+    parts = [_switch(subjects), *(_subject(shown, serving, offers) for shown in subjects)]
+    if not subjects:
+        parts += [tag("p", "Nothing was found to diagnose.", class_="empty"), run_buttons(offers, 0)]
+    masked = (
+        MASKED if view.masked else "It may hold names, paths and addresses of this machine: look before you share it."
+    )
+    foot = tag("footer", tag("p", f"Written by unslow {view.unslow_version}. {masked}"))
+    facts = [_fact(key, value) for key, value in (view.machine or view.report.machine).items()]
+    day, _, clock = view.taken_at.partition("T")
+    moment = f"{day} {clock[:5]}{' UTC' if clock.endswith(('+00:00', 'Z')) else ''}" if clock else day
+    machine = tag("p", " · ".join(part for part in (*facts, moment) if part), class_="quiet")
+    name = safe(title) or _title(subjects)
+    return framed(name, joined([*parts, foot]), head=machine, serving=serving, tabs=tabs)
+
+
+def panel(view: View, number: int, name: str, offers: Sequence[Offer] = ()) -> Markup:
+    """One panel of the page, as the server sends it; UserError where there is no such thing."""
+    if not 0 <= number < len(view.report.subjects):
+        raise UserError(f"there is no subject {number}", f"there are {len(view.report.subjects)}, counted from 0")
+    if name not in PANEL_NAMES:
+        raise UserError(f"there is no panel {name[:60]!r}", "see the view for those that there are")
+    report, drawn, *_ = _shown(view, number)
+    buttons = buttons_of(offers, number, alone=len(view.report.subjects) == 1)
+    shown = Shown(cleaned(report), cleaned(drawn), number, buttons)
+    return _verdict(shown) if name == "verdict" else section(shown, name)
+
+
+def render_html(report: Report, *, width: int, color: bool, everything: bool) -> str:  # noqa: ARG001 (one signature for all)
+    """The page of the report alone: what it does not hold is not drawn."""
+    subjects = []
+    for number, subject in enumerate(report.subjects):
+        decode = speed_row(subject, DECODE, ceiling=subject.expected.ceiling_tokens_per_s)
+        rows = (decode, speed_row(subject, PREFILL), speed_row(subject, FIRST_TOKEN))
+        told = tuple(row for row in rows if row.measured is not None or row.achievable)
+        subjects.append(SubjectView(number=number, speeds=told))
+    return document(
+        View(
+            unslow_version=report.unslow_version, machine=report.machine, report=report, subjects=tuple(subjects),
+            masked=False,
+        )
+    )  # fmt: skip
+
+
+def _shown(view: View, number: int) -> Shown:
+    drawn = next((s for s in view.subjects if s.number == number), SubjectView(number=number))
+    return Shown(view.report.subjects[number], drawn, number)
+
+
+def _title(subjects: list[Shown]) -> str:
+    if len(subjects) != 1:
+        return "unslow: what runs here" if subjects else "unslow"
+    report = subjects[0].report
+    device = device_name(report)
+    return f"unslow: {report.model}{f' on {device}' if device else ''}"
+
+
+def _fact(key: str, value: str | float) -> str:
+    if isinstance(value, str):
+        names = value.replace("(R)", "").replace("(TM)", "").split(", ")
+        return ", ".join(f"{many} x {name}" if many > 1 else name for name, many in Counter(names).items())
+    return f"{worded_value(key, value)} {_PLACES.get(key) or label(key)}"
+
+
+def _switch(subjects: list[Shown]) -> Markup:
+    """Where there are several subjects, a way to each."""
+    if len(subjects) < 2:  # noqa: PLR2004 (one needs no way)
+        return NOTHING
+    items = []
+    for shown in subjects:
+        report = shown.report
+        speed = report.measured.get("decode_tokens_per_s")
+        measured = f" · {rate(speed)} tok/s" if speed is not None else ""
+        words = (badge(VERDICTS[report.verdict]), " ", tag("b", report.model), f" {report.runtime}{measured}")
+        place = report.url.partition("://")[2] or report.url  # two of one model are told apart by it
+        where = tag("span", f" {place}", class_="quiet") if place else NOTHING
+        items.append(tag("li", tag("a", *words, where, href=f"#verdict-{shown.number}")))
+    return tag("nav", tag("ol", *items), aria_label="What was looked at", class_="switch")
+
+
+def _subject(shown: Shown, serving: Serving | None, offers: Sequence[Offer]) -> Markup:
+    made, links = {name: section(shown, name) for name in _PANELS}, []
+    for name, html in made.items():
+        is_empty = html.endswith(" hidden></section>")
+        if serving or not is_empty:  # a run may fill what is empty
+            links.append(tag("a", _PANELS[name].short, href=f"#{name}-{shown.number}", hidden=is_empty))
+    before = [made.pop(name) for name in _BEFORE_CHARTS]
+    charts = tag("div", *(made.pop(name) for name in _CHARTS), class_="beside")
+    return tag(
+        "article",
+        _verdict(shown),
+        tag("nav", *links, class_="contents", aria_label=f"On this page: {shown.report.model}"),
+        tag("div", run_buttons(offers, shown.number), *before, charts, *made.values(), class_="panels"),
+        NOTHING if serving else _ready(shown),
+        aria_labelledby=f"verdict-{shown.number}-title",
+        data_subject=shown.number,
+    )
+
+
+def _verdict(shown: Shown) -> Markup:
+    return render_verdict(shown.report, shown.number, shown.buttons)
+
+
+def _answered(shown: Shown) -> Shown:
+    """Without sliders where a file has no answers for them."""
+    memory = shown.view.memory
+    if memory is None or memory.ready:
+        return shown
+    bare = msgspec.structs.replace(memory, sliders=())
+    return shown._replace(view=msgspec.structs.replace(shown.view, memory=bare))
+
+
+def _ready(shown: Shown) -> Markup:
+    """The answers for where one slider was moved, for a file that can ask nobody."""
+    memory, parts = shown.view.memory, []
+    for answer in memory.ready if memory else ():
+        now = memory.now.settings if memory else {}
+        moved = [(knob, value) for knob, value in answer.settings.items() if now.get(knob) != value]
+        if len(moved) == 1:
+            html, number, (knob, value) = render_answer(answer, shown.number), shown.number, moved[0]
+            parts.append(tag("template", html, class_="ready", data_subject=number, data_knob=knob, data_value=value))
+    return joined(parts)
+
+
 def section(shown: Shown, name: str) -> Markup:
     """A panel; where it has nothing to show it is an empty element, which a fragment can replace."""
     made, identity = _PANELS[name], f"{name}-{shown.number}"
@@ -169,9 +250,6 @@ def section(shown: Shown, name: str) -> Markup:
         data_panel=name,
         aria_labelledby=f"{identity}-title",
     )
-
-
-_COMMAND = re.compile(r"unslow(?: [\w:/.@=\[\]-]+){0,6}")
 
 
 def _missing(shown: Shown) -> Markup:
@@ -243,145 +321,65 @@ _PANELS = {
     "notes": Panel("How it was measured", "How", _notes),
 }
 PANEL_NAMES = ("verdict", *_PANELS)
-_CHARTS = ("roofline", "depth", "users")  # Small enough for three in a row
-_BEFORE_CHARTS = ("speed", "findings", "budget", "memory", "timeline")
-_PLACES = {"memory_bytes": "RAM", "physical_cores": "cores", "ram_read_bytes_per_s": "from RAM"}
 
 
-def document(
-    view: View,
-    *,
-    serving: Serving | None = None,
-    title: str = "",
-    offers: Sequence[Offer] = (),
-    tabs: tuple[Tab, ...] = (),
+def framed(
+    title: str, content: Markup, *, head: Markup = NOTHING, serving: Serving | None = None, tabs: tuple[Tab, ...] = ()
 ) -> str:
-    """The whole page: that of a server, or without `serving` a file that asks nobody."""
-    view = cleaned(view)
-    subjects = [_shown(view, number) for number in range(len(view.report.subjects))]
-    if serving:
-        alone = len(subjects) == 1
-        subjects = [shown._replace(buttons=buttons_of(offers, shown.number, alone=alone)) for shown in subjects]
-    else:
-        subjects = [_answered(shown) for shown in subjects]
-    parts = [_switch(subjects), *(_subject(shown, serving, offers) for shown in subjects)]
-    if not subjects:
-        parts += [tag("p", "Nothing was found to diagnose.", class_="empty"), run_buttons(offers, 0)]
-    masked = (
-        MASKED if view.masked else "It may hold names, paths and addresses of this machine: look before you share it."
+    """A whole document; `head` stands beside the name in its header. Without `serving` it is a file."""
+    theme = tag("button", "Dark theme", type="button", id="theme", class_="only-script", aria_pressed="false")
+    links = [tag("a", tab.label, href=tab.href, aria_current="page" if tab.current else None) for tab in tabs]
+    nav = tag("nav", *links, aria_label="Pages", class_="tabs") if tabs else NOTHING
+    header = tag("header", tag("div", tag("h1", title), head, class_="names"), nav, theme)
+    # What tells areas apart without their colour
+    line = tag("path", d="M-2,2 l4,-4 M0,8 l8,-8 M6,10 l4,-4", class_="hatch-line")
+    pattern = tag("pattern", line, id="hatch", width="8", height="8", patternUnits="userSpaceOnUse")
+    patterns = tag("svg", tag("defs", pattern), width="0", height="0", class_="patterns", aria_hidden="true")
+    body = tag(
+        "body",
+        tag("a", "Skip to the content", class_="skip", href="#main"),
+        header,
+        tag("main", content, id="main", tabindex="-1"),
+        run_bar() if serving else NOTHING,
+        tag("p", "", id="said", class_="for-ears", role="status", aria_live="polite"),
+        patterns,
     )
-    foot = tag("footer", tag("p", f"Written by unslow {view.unslow_version}. {masked}"))
-    facts = [_fact(key, value) for key, value in (view.machine or view.report.machine).items()]
-    day, _, clock = view.taken_at.partition("T")
-    moment = f"{day} {clock[:5]}{' UTC' if clock.endswith(('+00:00', 'Z')) else ''}" if clock else day
-    machine = tag("p", " · ".join(part for part in (*facts, moment) if part), class_="quiet")
-    name = safe(title) or _title(subjects)
-    return framed(name, joined([*parts, foot]), head=machine, serving=serving, tabs=tabs)
+    return f"<!doctype html>\n{tag('html', _head(title, serving), body, lang='en')}\n"
 
 
-def panel(view: View, number: int, name: str, offers: Sequence[Offer] = ()) -> Markup:
-    """One panel of the page, as the server sends it; UserError where there is no such thing."""
-    if not 0 <= number < len(view.report.subjects):
-        raise UserError(f"there is no subject {number}", f"there are {len(view.report.subjects)}, counted from 0")
-    if name not in PANEL_NAMES:
-        raise UserError(f"there is no panel {name[:60]!r}", "see the view for those that there are")
-    report, drawn, *_ = _shown(view, number)
-    buttons = buttons_of(offers, number, alone=len(view.report.subjects) == 1)
-    shown = Shown(cleaned(report), cleaned(drawn), number, buttons)
-    return _verdict(shown) if name == "verdict" else section(shown, name)
-
-
-def _shown(view: View, number: int) -> Shown:
-    drawn = next((s for s in view.subjects if s.number == number), SubjectView(number=number))
-    return Shown(view.report.subjects[number], drawn, number)
-
-
-def _verdict(shown: Shown) -> Markup:
-    return render_verdict(shown.report, shown.number, shown.buttons)
-
-
-def _title(subjects: list[Shown]) -> str:
-    if len(subjects) != 1:
-        return "unslow: what runs here" if subjects else "unslow"
-    report = subjects[0].report
-    device = device_name(report)
-    return f"unslow: {report.model}{f' on {device}' if device else ''}"
-
-
-def _fact(key: str, value: str | float) -> str:
-    if isinstance(value, str):
-        names = value.replace("(R)", "").replace("(TM)", "").split(", ")
-        return ", ".join(f"{many} x {name}" if many > 1 else name for name, many in Counter(names).items())
-    return f"{worded_value(key, value)} {_PLACES.get(key) or label(key)}"
-
-
-def _switch(subjects: list[Shown]) -> Markup:
-    """Where there are several subjects, a way to each."""
-    if len(subjects) < 2:  # noqa: PLR2004 (one needs no way)
-        return NOTHING
-    items = []
-    for shown in subjects:
-        report = shown.report
-        speed = report.measured.get("decode_tokens_per_s")
-        measured = f" · {rate(speed)} tok/s" if speed is not None else ""
-        words = (badge(VERDICTS[report.verdict]), " ", tag("b", report.model), f" {report.runtime}{measured}")
-        place = report.url.partition("://")[2] or report.url  # two of one model are told apart by it
-        where = tag("span", f" {place}", class_="quiet") if place else NOTHING
-        items.append(tag("li", tag("a", *words, where, href=f"#verdict-{shown.number}")))
-    return tag("nav", tag("ol", *items), aria_label="What was looked at", class_="switch")
-
-
-def _subject(shown: Shown, serving: Serving | None, offers: Sequence[Offer]) -> Markup:
-    made, links = {name: section(shown, name) for name in _PANELS}, []
-    for name, html in made.items():
-        is_empty = html.endswith(" hidden></section>")
-        if serving or not is_empty:  # a run may fill what is empty
-            links.append(tag("a", _PANELS[name].short, href=f"#{name}-{shown.number}", hidden=is_empty))
-    before = [made.pop(name) for name in _BEFORE_CHARTS]
-    charts = tag("div", *(made.pop(name) for name in _CHARTS), class_="beside")
+def _head(title: str, serving: Serving | None) -> Markup:
+    nonce = serving.nonce if serving else None
+    policy = _POLICY.format(script=_hash(script()), style=_hash(style()))
     return tag(
-        "article",
-        _verdict(shown),
-        tag("nav", *links, class_="contents", aria_label=f"On this page: {shown.report.model}"),
-        tag("div", run_buttons(offers, shown.number), *before, charts, *made.values(), class_="panels"),
-        NOTHING if serving else _ready(shown),
-        aria_labelledby=f"verdict-{shown.number}-title",
-        data_subject=shown.number,
+        "head",
+        tag("meta", charset="utf-8"),
+        NOTHING if serving else tag("meta", http_equiv="Content-Security-Policy", content=policy),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", name="referrer", content="no-referrer"),
+        tag("meta", name="color-scheme", content="light dark"),
+        tag("meta", name="unslow-token", content=serving.token) if serving else NOTHING,
+        tag("link", rel="icon", href="data:,"),
+        tag("title", title),
+        tag("style", Markup(style()), nonce=nonce),
+        tag("script", Markup(script()), nonce=nonce),
     )
 
 
-def _answered(shown: Shown) -> Shown:
-    """Without sliders where a file has no answers for them."""
-    memory = shown.view.memory
-    if memory is None or memory.ready:
-        return shown
-    bare = msgspec.structs.replace(memory, sliders=())
-    return shown._replace(view=msgspec.structs.replace(shown.view, memory=bare))
+@cache
+def style() -> str:
+    """The style sheet, that of the charts included."""
+    return "\n".join(_asset(name) for name in ("style.css", "charts.css"))
 
 
-def _ready(shown: Shown) -> Markup:
-    """The answers for where one slider was moved, for a file that can ask nobody."""
-    memory, parts = shown.view.memory, []
-    for answer in memory.ready if memory else ():
-        now = memory.now.settings if memory else {}
-        moved = [(knob, value) for knob, value in answer.settings.items() if now.get(knob) != value]
-        if len(moved) == 1:
-            html, number, (knob, value) = render_answer(answer, shown.number), shown.number, moved[0]
-            parts.append(tag("template", html, class_="ready", data_subject=number, data_knob=knob, data_value=value))
-    return joined(parts)
+@cache
+def script() -> str:
+    """The script."""
+    return _asset("page.js")
 
 
-def render_html(report: Report, *, width: int, color: bool, everything: bool) -> str:  # noqa: ARG001 (one signature for all)
-    """The page of the report alone: what it does not hold is not drawn."""
-    subjects = []
-    for number, subject in enumerate(report.subjects):
-        decode = speed_row(subject, DECODE, ceiling=subject.expected.ceiling_tokens_per_s)
-        rows = (decode, speed_row(subject, PREFILL), speed_row(subject, FIRST_TOKEN))
-        told = tuple(row for row in rows if row.measured is not None or row.achievable)
-        subjects.append(SubjectView(number=number, speeds=told))
-    return document(
-        View(
-            unslow_version=report.unslow_version, machine=report.machine, report=report, subjects=tuple(subjects),
-            masked=False,
-        )
-    )  # fmt: skip
+def _hash(content: str) -> str:
+    return b64encode(sha256(content.encode()).digest()).decode()
+
+
+def _asset(name: str) -> str:
+    return (files("unslow.page.html") / "assets" / name).read_text(encoding="utf-8")

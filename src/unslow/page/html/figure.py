@@ -1,7 +1,4 @@
-"""A panel's figure: a sentence, the picture for both widths with its axes, what its signs mean.
-
-And the numbers as tables.
-"""
+"""A panel's figure: a sentence, the picture with its axes, what its signs mean, and the numbers as tables."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -12,6 +9,22 @@ from unslow.show.clean import safe
 from unslow.show.units import GB, GIB, MIB
 
 MOST_ROWS = 200  # Of a table: nobody reads on, and the JSON has them all
+_APART = 8.0  # Between two numbers of an axis
+_PREFIXES = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+_K = 1024
+Place = Callable[[float], float]  # Where a value is drawn, such as the `at` of a scale
+_ENDINGS: tuple[tuple[tuple[str, ...], tuple[tuple[float, float, str], ...]], ...] = (
+    (("_hz",), ((0, 1e6, "MHz"),)),
+    (("_bytes_per_s",), ((GB / 10, GB, "GB/s"), (0, 1e6, "MB/s"))),
+    (("_bytes",), ((GIB, GIB, "GiB"), (0, MIB, "MiB"))),
+    (("tokens_per_s",), ((0, 1, "tok/s"),)),
+    (("_per_s",), ((0, 1, "per second"),)),
+    (("_s",), ((1, 1, "s"), (0, 1e-3, "ms"))),
+    (("_w",), ((0, 1, "W"),)),
+    (("_c",), ((0, 1, "°C"),)),
+    (("busy", "pressure", "share", "usage", "fraction", "busiest_core"), ((0, 0.01, "%"),)),
+)
+"""By the end of a name: from which largest value on, divided by what, and the unit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +42,20 @@ class Key:
 
     sign: Markup
     words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """How a value is written: divided by `by`, with `unit` behind."""
+
+    by: float
+    unit: str
+
+    def bare(self, value: float) -> str:
+        return plain(sane(value) / self.by)
+
+    def full(self, value: float) -> str:
+        return f"{self.bare(value)} {self.unit}".strip()
 
 
 def figure(
@@ -102,10 +129,6 @@ def _table(table: Table) -> Markup:
     return joined([tag("div", body, class_="scroll", tabindex=0, role="group", aria_label=caption), more])
 
 
-_APART = 8.0  # Between two numbers of an axis
-Place = Callable[[float], float]  # Where a value is drawn, such as the `at` of a scale
-
-
 def foot_axis(
     drawing: Drawing, area: Box, at: Place, ticks: Iterable[float], said: Callable[[float], str], unit: str
 ) -> float:
@@ -137,38 +160,6 @@ def side_axis(drawing: Drawing, area: Box, at: Place, ticks: Iterable[float], sa
 def margin(words: Iterable[str]) -> float:
     """How much room the numbers at the left need."""
     return max((width(word) for word in words), default=0.0) + 8
-
-
-_PREFIXES = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
-_K = 1024
-
-
-@dataclass(frozen=True, slots=True)
-class Quantity:
-    """How a value is written: divided by `by`, with `unit` behind."""
-
-    by: float
-    unit: str
-
-    def bare(self, value: float) -> str:
-        return plain(sane(value) / self.by)
-
-    def full(self, value: float) -> str:
-        return f"{self.bare(value)} {self.unit}".strip()
-
-
-_ENDINGS: tuple[tuple[tuple[str, ...], tuple[tuple[float, float, str], ...]], ...] = (
-    (("_hz",), ((0, 1e6, "MHz"),)),
-    (("_bytes_per_s",), ((GB / 10, GB, "GB/s"), (0, 1e6, "MB/s"))),
-    (("_bytes",), ((GIB, GIB, "GiB"), (0, MIB, "MiB"))),
-    (("tokens_per_s",), ((0, 1, "tok/s"),)),
-    (("_per_s",), ((0, 1, "per second"),)),
-    (("_s",), ((1, 1, "s"), (0, 1e-3, "ms"))),
-    (("_w",), ((0, 1, "W"),)),
-    (("_c",), ((0, 1, "°C"),)),
-    (("busy", "pressure", "share", "usage", "fraction", "busiest_core"), ((0, 0.01, "%"),)),
-)
-"""By the end of a name: from which largest value on, divided by what, and the unit."""
 
 
 def quantity(name: str, most: float = 0.0) -> Quantity:

@@ -13,6 +13,23 @@ from unslow.facts.commands import Place, parse_line
 
 Attribute = str | float | bool | None
 _VOID = frozenset({"br", "hr", "img", "input", "link", "meta"})
+METRICS = {
+    "decode_tokens_per_s": "Answers",
+    "prefill_tokens_per_s": "Prompts",
+    "time_to_first_token_s": "First token",
+    "load_s": "Load",
+    "queue_s": "Queue",
+    "request_s": "Whole request",
+}
+MASKED = "Names of users, keys, prompts, serial numbers and public addresses were taken out; names of files stay."
+_LONGEST_NAME = 60  # Characters of a command that a screen reader says of its button
+RunKind = Literal["diagnose", "bench", "depth", "users"]
+_MEASURES = re.compile(
+    r"(?:run )?`?unslow(?: [^\s`]*://[^\s`]+)?`?(?: while the runtime is idle, without --passive)?\.?"
+)
+_EVICTS = re.compile(r"measure with --evict\.?")
+_COMPARES = re.compile(r"unslow bench(?: \S+)? --compare LAST")
+NO_BUTTONS: Mapping[str, str] = MappingProxyType({})  # Of a file, which can start nothing
 
 
 class Markup(str):
@@ -23,59 +40,6 @@ class Markup(str):
 
 Child = str | Markup | None
 NOTHING = Markup("")
-
-
-def tag(name: str, /, *children: Child, **attributes: Attribute) -> Markup:
-    """An element; `class_` and `data_copy` are the attributes class and data-copy, None and False leave one out."""
-    start = f"<{name}{''.join(_attribute(key, value) for key, value in attributes.items())}>"
-    return Markup(start) if name in _VOID else Markup(f"{start}{joined(children)}</{name}>")
-
-
-def joined(children: Iterable[Child]) -> Markup:
-    """Children one after the other, plain text escaped."""
-    return Markup("".join(child if isinstance(child, Markup) else escape(child) for child in children if child))
-
-
-def text(said: str) -> Markup:
-    """A sentence in which single backticks mark code."""
-    parts = said.split("`")
-    if len(parts) % 2 == 0:  # one that is never closed is a character like any other
-        return joined([said])
-    return joined(tag("code", part) if number % 2 else part for number, part in enumerate(parts))
-
-
-def sentence(said: str) -> Markup:
-    """A sentence that begins with a capital and ends with a stop."""
-    said = said.strip()
-    end = "" if not said or said.endswith((".", "!", "?", "…", ":")) else "."
-    return text(f"{begun(said)}{end}")
-
-
-def begun(said: str) -> str:
-    """What begins with a capital, unless that would spoil an address or a name of a program's own."""
-    first = said.partition(" ")[0]
-    return said if "://" in first or "_" in first else f"{said[:1].upper()}{said[1:]}"
-
-
-def _attribute(key: str, value: Attribute) -> str:
-    if value is None or value is False:
-        return ""
-    name = key.removesuffix("_").replace("_", "-")
-    if value is True:
-        return f" {name}"
-    shown = f"{value:.6g}" if isinstance(value, float) else str(value)
-    return f' {name}="{escape(shown)}"'
-
-
-METRICS = {
-    "decode_tokens_per_s": "Answers",
-    "prefill_tokens_per_s": "Prompts",
-    "time_to_first_token_s": "First token",
-    "load_s": "Load",
-    "queue_s": "Queue",
-    "request_s": "Whole request",
-}
-MASKED = "Names of users, keys, prompts, serial numbers and public addresses were taken out; names of files stay."
 
 
 class Sign(NamedTuple):
@@ -100,6 +64,61 @@ CHANGES = {
     "broken": Sign("Broken", "✗", "bad"),
     "cannot_tell": Sign("Can't tell", "?", "warn"),
 }
+
+
+class Offer(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run would do, told before it is started."""
+
+    kind: RunKind
+    subject: int | None = None
+    """By its number in the view; None where nothing runs and the embedded engine is measured."""
+    label: str
+    words: str
+    """What is sent, and to whom."""
+    refused: str = ""
+    """Why it can't be started now; empty where it can."""
+
+
+def tag(name: str, /, *children: Child, **attributes: Attribute) -> Markup:
+    """An element; `class_` and `data_copy` are the attributes class and data-copy, None and False leave one out."""
+    start = f"<{name}{''.join(_attribute(key, value) for key, value in attributes.items())}>"
+    return Markup(start) if name in _VOID else Markup(f"{start}{joined(children)}</{name}>")
+
+
+def joined(children: Iterable[Child]) -> Markup:
+    """Children one after the other, plain text escaped."""
+    return Markup("".join(child if isinstance(child, Markup) else escape(child) for child in children if child))
+
+
+def _attribute(key: str, value: Attribute) -> str:
+    if value is None or value is False:
+        return ""
+    name = key.removesuffix("_").replace("_", "-")
+    if value is True:
+        return f" {name}"
+    shown = f"{value:.6g}" if isinstance(value, float) else str(value)
+    return f' {name}="{escape(shown)}"'
+
+
+def text(said: str) -> Markup:
+    """A sentence in which single backticks mark code."""
+    parts = said.split("`")
+    if len(parts) % 2 == 0:  # one that is never closed is a character like any other
+        return joined([said])
+    return joined(tag("code", part) if number % 2 else part for number, part in enumerate(parts))
+
+
+def sentence(said: str) -> Markup:
+    """A sentence that begins with a capital and ends with a stop."""
+    said = said.strip()
+    end = "" if not said or said.endswith((".", "!", "?", "…", ":")) else "."
+    return text(f"{begun(said)}{end}")
+
+
+def begun(said: str) -> str:
+    """What begins with a capital, unless that would spoil an address or a name of a program's own."""
+    first = said.partition(" ")[0]
+    return said if "://" in first or "_" in first else f"{said[:1].upper()}{said[1:]}"
 
 
 def badge(sign: Sign) -> Markup:
@@ -136,25 +155,6 @@ def command(said: str) -> Markup:
     name = name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}…"
     button = tag("button", "Copy", class_="copy", type="button", data_copy=said, aria_label=f"Copy {name}")
     return tag("div", tag("pre", tag("code", said)), button, class_="command")
-
-
-_LONGEST_NAME = 60  # Characters of a command that a screen reader says of its button
-
-
-RunKind = Literal["diagnose", "bench", "depth", "users"]
-
-
-class Offer(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run would do, told before it is started."""
-
-    kind: RunKind
-    subject: int | None = None
-    """By its number in the view; None where nothing runs and the embedded engine is measured."""
-    label: str
-    words: str
-    """What is sent, and to whom."""
-    refused: str = ""
-    """Why it can't be started now; empty where it can."""
 
 
 def run_buttons(offers: Sequence[Offer], number: int) -> Markup:
@@ -204,14 +204,6 @@ def run_bar() -> Markup:
         hidden=True,
         aria_label="The run",
     )
-
-
-_MEASURES = re.compile(
-    r"(?:run )?`?unslow(?: [^\s`]*://[^\s`]+)?`?(?: while the runtime is idle, without --passive)?\.?"
-)
-_EVICTS = re.compile(r"measure with --evict\.?")
-_COMPARES = re.compile(r"unslow bench(?: \S+)? --compare LAST")
-NO_BUTTONS: Mapping[str, str] = MappingProxyType({})  # Of a file, which can start nothing
 
 
 def buttons_of(offers: Iterable[Offer], number: int, *, alone: bool) -> dict[str, str]:

@@ -21,6 +21,14 @@ KINDS = {
     "lacking": "lacking",
 }
 """In the order in which they lie."""
+_SIGNS: dict[Fits, Sign] = {
+    "fits": Sign("Fits", "✓", "ok"),
+    "tight": Sign("Tight", "!", "warn"),
+    "partly": Sign("Fits in part", "!", "warn"),
+    "does_not_fit": Sign("Does not fit", "✗", "bad"),
+    "cannot_tell": Sign("Can't tell", "?", "warn"),
+}
+_HATCHED = {"reserve": "M0,12L12,0M12,12L24,0", "lacking": "M0,12L12,0M0,0L12,12M12,12L24,0M12,0L24,12"}
 MOST_BARS, MOST_PARTS = 24, 24  # Of more, the table tells
 _HIGH, _GAP = 26.0, 16.0
 _EDGE = 2.0  # Room at both ends for the mark of the end
@@ -28,15 +36,69 @@ _THINNEST = 1.5  # A part that is there is seen, however small
 _SHORT = {"compute": "compute", "lacking": "lacking"}
 
 
-def part_words(part: MemoryPart) -> str:
-    """What a part is; a stranger by its name."""
-    return part.name or KINDS[part.kind]
+def render_memory(part: MemoryView, number: int) -> Markup:
+    """The sliders and the answer to where they stand."""
+    return joined([
+        sliders(part.sliders, number),
+        tag("div", render_answer(part.now, number), class_="answer", id=f"answer-{number}"),
+        tag("p", "Known ", safe(part.source), class_="source") if part.source else NOTHING,
+    ])  # fmt: skip
 
 
-def part_size(part: MemoryPart) -> str:
-    """How much of it is there, and how much it would be where it has no room whole."""
-    there = size(sane(part.bytes))
-    return there if part.wanted_bytes is None else f"{there} of {size(sane(part.wanted_bytes))}"
+def sliders(shown: Sequence[Slider], number: int) -> Markup:
+    """All sliders of a subject; one with a single place can't be moved and is left out."""
+    fields = []
+    for slider in (slider for slider in shown if len(slider.choices) > 1):
+        name = f"memory-{number}-{slider.knob}"
+        values = [choice.value for choice in slider.choices]
+        labels = [safe(choice.label) for choice in slider.choices]
+        place = values.index(slider.value) if slider.value in values else 0
+        data = [safe_json(msgspec.json.encode(texts).decode()) for texts in (values, labels)]
+        entry = tag(
+            "input", type="range", id=name, name=slider.knob, min=0, max=len(values) - 1, step=1, value=place,
+            data_values=data[0], data_labels=data[1], aria_valuetext=labels[place],
+        )  # fmt: skip
+        words = tag("output", labels[place], for_=name)
+        fields.append(tag("div", tag("label", safe(slider.label), for_=name), entry, words, class_="slider"))
+    if not fields:
+        return NOTHING
+    about = "What if the settings were different"
+    return tag("form", *fields, class_="sliders", data_subject=number, aria_label=about, autocomplete="off")
+
+
+def render_answer(what_if: WhatIf, number: int = 0) -> Markup:
+    """What a slider's answer replaces: the verdict, the speed, the bars and the command."""
+    name = f"memory-{number}"
+    said = safe(what_if.summary) or _SIGNS[what_if.verdict].word
+    sign = _SIGNS[what_if.verdict]
+    words = safe(what_if.summary).removeprefix("Fits: ").removeprefix(f"{sign.word}: ")
+    speeds = []
+    for what, speed in (("Answer", what_if.decode_tokens_per_s), ("Prompt", what_if.prefill_tokens_per_s)):
+        if speed:
+            ends = tag("span", f" {rate(speed.low)} to {rate(speed.high)}", class_="interval")
+            value = tag("dd", tag("strong", rate(speed.mid)), " tok/s", ends)
+            speeds.append(tag("div", tag("dt", what), value))
+    there, keys = {part.kind for bar in what_if.bars for part in bar.parts if part.bytes > 0}, []
+    for kind in (kind for kind in KINDS if kind in there):
+        lines = f'<path d="{_HATCHED[kind]}" class="hatch-{kind}"/>' if kind in _HATCHED else ""
+        keys.append(Key(Markup(f'<rect x="0" y="0" width="24" height="12" class="part-{kind}"/>{lines}'), KINDS[kind]))
+    rows = [(bar.name, part_words(part), part_size(part)) for bar in what_if.bars for part in bar.parts]
+    rows += [(b.name, "in all", size(sane(b.capacity_bytes))) for b in what_if.bars if b.capacity_bytes is not None]
+    return joined([
+        tag("p", badge(sign), " " if words else None, sentence(words) if words else NOTHING, class_="fits"),
+        tag("dl", *speeds, class_="expected") if speeds else NOTHING,
+        tag(
+            "figure",
+            tag("figcaption", "What lies in each memory", class_="quiet"),
+            *drawings_of(name, "Memory by device", said, lambda drawing: bars_drawn(drawing, what_if.bars)),
+            legend(keys),
+            numbers([Table("Memory by device", ("Memory", "What", "Size"), rows)]),
+            class_="chart",
+            id=f"{name}-figure",
+        ),
+        command(safe(what_if.command)) if what_if.command else NOTHING,
+        *(tag("p", sentence(safe(note)), class_="note") for note in what_if.notes),
+    ])  # fmt: skip
 
 
 def bars_drawn(drawing: Drawing, bars: Sequence[MemoryBar]) -> None:
@@ -129,76 +191,12 @@ def _short(part: MemoryPart) -> str:
     return _SHORT.get(part.kind) or part_words(part)
 
 
-def sliders(shown: Sequence[Slider], number: int) -> Markup:
-    """All sliders of a subject; one with a single place can't be moved and is left out."""
-    fields = []
-    for slider in (slider for slider in shown if len(slider.choices) > 1):
-        name = f"memory-{number}-{slider.knob}"
-        values = [choice.value for choice in slider.choices]
-        labels = [safe(choice.label) for choice in slider.choices]
-        place = values.index(slider.value) if slider.value in values else 0
-        data = [safe_json(msgspec.json.encode(texts).decode()) for texts in (values, labels)]
-        entry = tag(
-            "input", type="range", id=name, name=slider.knob, min=0, max=len(values) - 1, step=1, value=place,
-            data_values=data[0], data_labels=data[1], aria_valuetext=labels[place],
-        )  # fmt: skip
-        words = tag("output", labels[place], for_=name)
-        fields.append(tag("div", tag("label", safe(slider.label), for_=name), entry, words, class_="slider"))
-    if not fields:
-        return NOTHING
-    about = "What if the settings were different"
-    return tag("form", *fields, class_="sliders", data_subject=number, aria_label=about, autocomplete="off")
+def part_words(part: MemoryPart) -> str:
+    """What a part is; a stranger by its name."""
+    return part.name or KINDS[part.kind]
 
 
-_SIGNS: dict[Fits, Sign] = {
-    "fits": Sign("Fits", "✓", "ok"),
-    "tight": Sign("Tight", "!", "warn"),
-    "partly": Sign("Fits in part", "!", "warn"),
-    "does_not_fit": Sign("Does not fit", "✗", "bad"),
-    "cannot_tell": Sign("Can't tell", "?", "warn"),
-}
-_HATCHED = {"reserve": "M0,12L12,0M12,12L24,0", "lacking": "M0,12L12,0M0,0L12,12M12,12L24,0M12,0L24,12"}
-
-
-def render_memory(part: MemoryView, number: int) -> Markup:
-    """The sliders and the answer to where they stand."""
-    return joined([
-        sliders(part.sliders, number),
-        tag("div", render_answer(part.now, number), class_="answer", id=f"answer-{number}"),
-        tag("p", "Known ", safe(part.source), class_="source") if part.source else NOTHING,
-    ])  # fmt: skip
-
-
-def render_answer(what_if: WhatIf, number: int = 0) -> Markup:
-    """What a slider's answer replaces: the verdict, the speed, the bars and the command."""
-    name = f"memory-{number}"
-    said = safe(what_if.summary) or _SIGNS[what_if.verdict].word
-    sign = _SIGNS[what_if.verdict]
-    words = safe(what_if.summary).removeprefix("Fits: ").removeprefix(f"{sign.word}: ")
-    speeds = []
-    for what, speed in (("Answer", what_if.decode_tokens_per_s), ("Prompt", what_if.prefill_tokens_per_s)):
-        if speed:
-            ends = tag("span", f" {rate(speed.low)} to {rate(speed.high)}", class_="interval")
-            value = tag("dd", tag("strong", rate(speed.mid)), " tok/s", ends)
-            speeds.append(tag("div", tag("dt", what), value))
-    there, keys = {part.kind for bar in what_if.bars for part in bar.parts if part.bytes > 0}, []
-    for kind in (kind for kind in KINDS if kind in there):
-        lines = f'<path d="{_HATCHED[kind]}" class="hatch-{kind}"/>' if kind in _HATCHED else ""
-        keys.append(Key(Markup(f'<rect x="0" y="0" width="24" height="12" class="part-{kind}"/>{lines}'), KINDS[kind]))
-    rows = [(bar.name, part_words(part), part_size(part)) for bar in what_if.bars for part in bar.parts]
-    rows += [(b.name, "in all", size(sane(b.capacity_bytes))) for b in what_if.bars if b.capacity_bytes is not None]
-    return joined([
-        tag("p", badge(sign), " " if words else None, sentence(words) if words else NOTHING, class_="fits"),
-        tag("dl", *speeds, class_="expected") if speeds else NOTHING,
-        tag(
-            "figure",
-            tag("figcaption", "What lies in each memory", class_="quiet"),
-            *drawings_of(name, "Memory by device", said, lambda drawing: bars_drawn(drawing, what_if.bars)),
-            legend(keys),
-            numbers([Table("Memory by device", ("Memory", "What", "Size"), rows)]),
-            class_="chart",
-            id=f"{name}-figure",
-        ),
-        command(safe(what_if.command)) if what_if.command else NOTHING,
-        *(tag("p", sentence(safe(note)), class_="note") for note in what_if.notes),
-    ])  # fmt: skip
+def part_size(part: MemoryPart) -> str:
+    """How much of it is there, and how much it would be where it has no room whole."""
+    there = size(sane(part.bytes))
+    return there if part.wanted_bytes is None else f"{there} of {size(sane(part.wanted_bytes))}"

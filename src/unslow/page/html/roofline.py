@@ -1,7 +1,4 @@
-"""The picture of a roofline.
-
-The slope of the memory, the flat roof of computing, and this model's phases below them.
-"""
+"""The picture of a roofline: the slope of the memory, the flat roof of computing, and this model's phases below."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -31,6 +28,7 @@ from unslow.page.html.svg import (
 from unslow.page.view import Roof, RooflinePoint, RooflineView
 
 SHAPES = {"decode": "round", "prefill": "square"}
+MOST_ROOFS, MOST_POINTS = 6, 12
 _FEWEST_DECADES, _MOST_DECADES = 2.0, 9.0  # Less shows no slope; more makes all points one
 _BOUND = {"memory": "bound by memory", "compute": "bound by computing", "overhead": "held back by overheads"}
 
@@ -64,6 +62,45 @@ class _Plot:
     def ridge_of(self, roof: Named) -> tuple[float, float]:
         """Where slope and flat roof meet."""
         return self.across.at(roof.ridge), self.up.at(roof.flops_per_s)
+
+
+def render_roofline(part: RooflineView, number: int) -> Markup:
+    """The sentence, the picture, and its numbers."""
+    # Roofs that differ, each with its name; eight of a kind are one
+    groups: dict[tuple[float, float], list[Roof]] = {}
+    for roof in part.roofs:
+        if sane(roof.bytes_per_s) > 0 and sane(roof.flops_per_s) > 0 and _named([roof]).ridge > 0:
+            groups.setdefault((roof.bytes_per_s, roof.flops_per_s), []).append(roof)
+    roofs = [_named(alike) for alike in groups.values()][:MOST_ROOFS]
+    points = [point for point in part.points if sane(point.flops_per_byte) > 0][:MOST_POINTS]
+    limits = [
+        (r.device, bytes_rate(r.bytes_per_s), flops(r.flops_per_s), plain(sane(r.ridge_flops_per_byte)), r.source)
+        for r in part.roofs
+    ]
+    columns = ("Phase", "FLOP per byte", "Measured", "Predicted", "Its roof", "Bound by")
+    tables = [
+        Table("Limits of the devices", ("Device", "Memory", "Computing", "Ridge, FLOP per byte", "Source"), limits),
+        Table("Phases of this model", columns, [*map(_point_row, part.points)]),
+    ]
+    keys = []
+    for phase, name in product(SHAPES, ("measured", "predicted")):
+        if any(p.phase == phase and getattr(p, f"{name}_flops_per_s") is not None for p in points):
+            shape = marker(12, 6, SHAPES[phase], 4 if name == "measured" else 5)
+            keys.append(Key(Markup(f'<path d="{shape}" class="mark {name} {phase}"/>'), f"{phase}, {name}"))
+    draw = partial(roofline_drawn, roofs=roofs, points=points)
+    return figure(f"roofline-{number}", "Roofline", part.summary, draw, keys, tables, FORMATS[1:])
+
+
+def _named(alike: Sequence[Roof]) -> Named:
+    roof = alike[0]
+    name = f"{len(alike)} × {roof.device}" if alike[1:] else roof.device
+    return Named(name, sane(roof.bytes_per_s), sane(roof.flops_per_s))
+
+
+def _point_row(point: RooflinePoint) -> tuple[str, ...]:
+    values = (point.measured_flops_per_s, point.predicted_flops_per_s, point.roof_flops_per_s)
+    cells = ("-" if value is None else flops(value) for value in values)
+    return point.label or point.phase, plain(sane(point.flops_per_byte)), *cells, _BOUND[point.bound_by]
 
 
 def roofline_drawn(drawing: Drawing, roofs: Sequence[Named], points: Sequence[RooflinePoint]) -> None:
@@ -129,11 +166,6 @@ def _roof(drawing: Drawing, plot: _Plot, roof: Named, place: int) -> None:
     plot.room.take(Box(ridge[0], ridge[1] - 2, plot.area.right, ridge[1] + 2))
 
 
-def _reach_of(plot: _Plot, point: RooflinePoint) -> Box:
-    x, ends = plot.across.at(point.flops_per_byte), [plot.up.at(value) for value in _heights(point)]
-    return Box(x - 2, min(ends, default=0.0), x + 2, max(ends, default=0.0))
-
-
 def _point(drawing: Drawing, plot: _Plot, point: RooflinePoint) -> None:
     """What was measured is full, what was predicted a ring around; a line leads up to the roof."""
     x, reach = plot.across.at(point.flops_per_byte), _reach_of(plot, point)
@@ -148,23 +180,9 @@ def _point(drawing: Drawing, plot: _Plot, point: RooflinePoint) -> None:
             plot.room.take(Box(x - 8, y - 8, x + 8, y + 8))
 
 
-def _point_words(drawing: Drawing, plot: _Plot, point: RooflinePoint) -> None:
-    """As many lines as there is room for beside the point."""
-    value = point.measured_flops_per_s if point.measured_flops_per_s is not None else point.predicted_flops_per_s
-    if value is None:
-        return
-    x, y = plot.across.at(point.flops_per_byte), plot.up.at(value)
-    name, _, more = (point.label or point.phase).partition(", ")
-    name, bare = fitted(name, 180, bold=True), [flops(value), _share(value, point), _BOUND[point.bound_by]]
-    said_at_most = [[name, fitted(more, 200), *bare]] if more else []
-    for lines in (*said_at_most, *([name, *bare[left:]] for left in range(3)), [name]):
-        wide = max(width(said, bold=not place) for place, said in enumerate(lines)) + 2
-        spots = around(x, y, wide, len(lines) * LINE, 12)
-        if spot := plot.room.first_free(spots):
-            for place, said in enumerate(lines):
-                class_ = "quiet" if place else "strong"
-                drawing.words(spot.left + 1, spot.top + place * LINE + FONT - 1, said, class_=class_)
-            return
+def _reach_of(plot: _Plot, point: RooflinePoint) -> Box:
+    x, ends = plot.across.at(point.flops_per_byte), [plot.up.at(value) for value in _heights(point)]
+    return Box(x - 2, min(ends, default=0.0), x + 2, max(ends, default=0.0))
 
 
 def _flat_words(drawing: Drawing, plot: _Plot, roof: Named) -> bool:
@@ -199,6 +217,25 @@ def _slope_words(drawing: Drawing, plot: _Plot, roof: Named, name: str) -> None:
                 return
 
 
+def _point_words(drawing: Drawing, plot: _Plot, point: RooflinePoint) -> None:
+    """As many lines as there is room for beside the point."""
+    value = point.measured_flops_per_s if point.measured_flops_per_s is not None else point.predicted_flops_per_s
+    if value is None:
+        return
+    x, y = plot.across.at(point.flops_per_byte), plot.up.at(value)
+    name, _, more = (point.label or point.phase).partition(", ")
+    name, bare = fitted(name, 180, bold=True), [flops(value), _share(value, point), _BOUND[point.bound_by]]
+    said_at_most = [[name, fitted(more, 200), *bare]] if more else []
+    for lines in (*said_at_most, *([name, *bare[left:]] for left in range(3)), [name]):
+        wide = max(width(said, bold=not place) for place, said in enumerate(lines)) + 2
+        spots = around(x, y, wide, len(lines) * LINE, 12)
+        if spot := plot.room.first_free(spots):
+            for place, said in enumerate(lines):
+                class_ = "quiet" if place else "strong"
+                drawing.words(spot.left + 1, spot.top + place * LINE + FONT - 1, said, class_=class_)
+            return
+
+
 def flops(value: float) -> str:
     """A rate of computing."""
     return f"{prefixed(sane(value))}FLOP/s"
@@ -211,45 +248,3 @@ def bytes_rate(value: float) -> str:
 
 def _share(value: float, point: RooflinePoint) -> str:
     return f"{sane(value / point.roof_flops_per_s):.0%} of its roof" if point.roof_flops_per_s > 0 else "roof not known"
-
-
-MOST_ROOFS, MOST_POINTS = 6, 12
-
-
-def render_roofline(part: RooflineView, number: int) -> Markup:
-    """The sentence, the picture, and its numbers."""
-    # Roofs that differ, each with its name; eight of a kind are one
-    groups: dict[tuple[float, float], list[Roof]] = {}
-    for roof in part.roofs:
-        if sane(roof.bytes_per_s) > 0 and sane(roof.flops_per_s) > 0 and _named([roof]).ridge > 0:
-            groups.setdefault((roof.bytes_per_s, roof.flops_per_s), []).append(roof)
-    roofs = [_named(alike) for alike in groups.values()][:MOST_ROOFS]
-    points = [point for point in part.points if sane(point.flops_per_byte) > 0][:MOST_POINTS]
-    limits = [
-        (r.device, bytes_rate(r.bytes_per_s), flops(r.flops_per_s), plain(sane(r.ridge_flops_per_byte)), r.source)
-        for r in part.roofs
-    ]
-    columns = ("Phase", "FLOP per byte", "Measured", "Predicted", "Its roof", "Bound by")
-    tables = [
-        Table("Limits of the devices", ("Device", "Memory", "Computing", "Ridge, FLOP per byte", "Source"), limits),
-        Table("Phases of this model", columns, [*map(_point_row, part.points)]),
-    ]
-    keys = []
-    for phase, name in product(SHAPES, ("measured", "predicted")):
-        if any(p.phase == phase and getattr(p, f"{name}_flops_per_s") is not None for p in points):
-            shape = marker(12, 6, SHAPES[phase], 4 if name == "measured" else 5)
-            keys.append(Key(Markup(f'<path d="{shape}" class="mark {name} {phase}"/>'), f"{phase}, {name}"))
-    draw = partial(roofline_drawn, roofs=roofs, points=points)
-    return figure(f"roofline-{number}", "Roofline", part.summary, draw, keys, tables, FORMATS[1:])
-
-
-def _named(alike: Sequence[Roof]) -> Named:
-    roof = alike[0]
-    name = f"{len(alike)} × {roof.device}" if alike[1:] else roof.device
-    return Named(name, sane(roof.bytes_per_s), sane(roof.flops_per_s))
-
-
-def _point_row(point: RooflinePoint) -> tuple[str, ...]:
-    values = (point.measured_flops_per_s, point.predicted_flops_per_s, point.roof_flops_per_s)
-    cells = ("-" if value is None else flops(value) for value in values)
-    return point.label or point.phase, plain(sane(point.flops_per_byte)), *cells, _BOUND[point.bound_by]

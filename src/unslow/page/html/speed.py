@@ -11,13 +11,31 @@ from unslow.show.units import amount, is_time, rate, span
 from unslow.think.judge.budget import UNEXPLAINED
 from unslow.think.report import BudgetPart, Finding, Range
 
+_DECODE = "decode_tokens_per_s"
 _ROOM = 1.03  # Of the largest value: so that its mark does not stand on the edge
 _THINNEST = 0.35  # Percent of the width: a bar that is nearly nothing can still be seen
 _LAST_TICK = 0.94  # Of the width: the number of a later one would be cut
 _FAR = 6.0  # Times as much as anything else: a ceiling beyond that would leave the rest of the bar a speck
 _BAR = 30
-_DECODE = "decode_tokens_per_s"
 _LITTLE = 0.02  # A share that needs a digit more
+_ROOM_FOR_A_NUMBER = 5.0  # Percent of the width: what a digit takes on a narrow screen
+_HEIGHT = 34
+_ENDLESS = 1e6  # A speed-up beyond this has no upper end: it was measured once
+_HEADS = ("Figure", "Both", "Before", "After", "Times as fast", "Verdict")
+
+
+def speeds(rows: Sequence[SpeedRow]) -> Markup:
+    """Every figure with its bar."""
+    if not rows:
+        return tag("p", "No speed was measured.", class_="quiet")
+    bullets = []
+    for row in rows:
+        better = tag("span", "less is better", class_="quiet") if is_time(row.metric) else NOTHING
+        top = _top(row)
+        bar = _speed_bar(row, top) if top > 0 else NOTHING
+        legend = tag("ul", *_legend(row, top), class_="legend")
+        bullets.append(tag("div", tag("h4", metric_name(row.metric), " ", better), bar, legend, class_="bullet"))
+    return tag("div", *bullets, class_="bullets")
 
 
 def _top(row: SpeedRow) -> float:
@@ -53,10 +71,6 @@ def _speed_bar(row: SpeedRow, top: float) -> Markup:
     return tag("svg", *parts, class_="bar", width="100%", height=str(_BAR + 16), role="img", aria_label=said)
 
 
-def _percent(value: float, top: float) -> float:
-    return 100 * max(0.0, value) / top
-
-
 def _band(reach: Range, top: float, name: str) -> Markup:
     low, high = _percent(reach.low, top), _percent(reach.high, top)
     width = max(high - low, _THINNEST)
@@ -66,6 +80,10 @@ def _band(reach: Range, top: float, name: str) -> Markup:
 def _line(value: float, top: float, name: str, start: int, end: int) -> Markup:
     x = f"{_percent(value, top):.3f}%"
     return tag("line", x1=x, x2=x, y1=str(start), y2=str(end), class_=f"mark-{name}")
+
+
+def _percent(value: float, top: float) -> float:
+    return 100 * max(0.0, value) / top
 
 
 def _legend(row: SpeedRow, top: float) -> Iterator[Markup]:
@@ -94,24 +112,6 @@ def _reach(metric: str, reach: Range) -> str:
     low, mid, high = (span(v) if is_time(metric) else rate(v) for v in (reach.low, reach.mid, reach.high))
     unit = "" if is_time(metric) else " tok/s"
     return f"{low} to {high}{unit}, about {mid}"
-
-
-def speeds(rows: Sequence[SpeedRow]) -> Markup:
-    """Every figure with its bar."""
-    if not rows:
-        return tag("p", "No speed was measured.", class_="quiet")
-    bullets = []
-    for row in rows:
-        better = tag("span", "less is better", class_="quiet") if is_time(row.metric) else NOTHING
-        top = _top(row)
-        bar = _speed_bar(row, top) if top > 0 else NOTHING
-        legend = tag("ul", *_legend(row, top), class_="legend")
-        bullets.append(tag("div", tag("h4", metric_name(row.metric), " ", better), bar, legend, class_="bullet"))
-    return tag("div", *bullets, class_="bullets")
-
-
-_ROOM_FOR_A_NUMBER = 5.0  # Percent of the width: what a digit takes on a narrow screen
-_HEIGHT = 34
 
 
 def budgets(budget: Sequence[BudgetPart], findings: Sequence[Finding]) -> Markup:
@@ -150,10 +150,6 @@ def _block(phase: str, parts: list[BudgetPart], lost: set[str]) -> Markup:
     return tag("div", title, bar, tag("ol", *rows, class_="shares"), class_="budget")
 
 
-_ENDLESS = 1e6  # A speed-up beyond this has no upper end: it was measured once
-_HEADS = ("Figure", "Both", "Before", "After", "Times as fast", "Verdict")
-
-
 def render_change(change: ChangeView, number: int) -> Markup:  # noqa: ARG001 (the same call for all panels)
     """The verdict, the figures, and what differs."""
     head = tag("p", badge(sign_of(change.verdict)), " ", sentence(change.because))
@@ -168,22 +164,6 @@ def render_change(change: ChangeView, number: int) -> Markup:  # noqa: ARG001 (t
     answers = tag("p", sentence(change.answers)) if change.answers else NOTHING
     source = tag("p", f"From {change.source}.", class_="quiet")
     return tag("figure", head, tag("div", table, class_="wide"), answers, changes, source)
-
-
-def worded(said: str) -> str:
-    """What differs; a setting that is named as in the snapshot, by the name that a person gives it."""
-    name, colon, values = said.partition(": ")
-    return f"{label(name)}: {values}" if colon and "." in name and " " not in name else said
-
-
-def speedup_ends(value: Range) -> str:
-    """Between which ends a speed-up lies, in words."""
-    return f"{value.low:.3f} to {value.high:.3f}" if value.high < _ENDLESS else "one round only"
-
-
-def sign_of(verdict: str) -> Sign:
-    """A verdict as a person sees it, whatever a later version calls it."""
-    return CHANGES.get(verdict) or Sign(verdict.replace("_", " "), "•", "plain")
 
 
 def _change_row(row: ChangeRow) -> Markup:
@@ -203,3 +183,19 @@ def _change_row(row: ChangeRow) -> Markup:
     said = f"before {amount(row.metric, row.before.mid)}, after {amount(row.metric, row.after.mid)}"
     bars = tag("svg", *shapes, class_="bar", width="100%", height="26", role="img", aria_label=said)
     return tag("tr", tag("th", metric_name(row.metric), scope="row"), tag("td", bars, class_="both"), *cells)
+
+
+def worded(said: str) -> str:
+    """What differs; a setting that is named as in the snapshot, by the name that a person gives it."""
+    name, colon, values = said.partition(": ")
+    return f"{label(name)}: {values}" if colon and "." in name and " " not in name else said
+
+
+def speedup_ends(value: Range) -> str:
+    """Between which ends a speed-up lies, in words."""
+    return f"{value.low:.3f} to {value.high:.3f}" if value.high < _ENDLESS else "one round only"
+
+
+def sign_of(verdict: str) -> Sign:
+    """A verdict as a person sees it, whatever a later version calls it."""
+    return CHANGES.get(verdict) or Sign(verdict.replace("_", " "), "•", "plain")

@@ -1,7 +1,4 @@
-"""SVG drawings: shapes and words with classes that `charts.css` colours, scales, ticks.
-
-And words that keep out of each other's way.
-"""
+"""SVG drawings: shapes and words with classes that `charts.css` colours, room for words, and scales with ticks."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -17,144 +14,32 @@ MOST, LEAST = 1e18, 1e-18
 stay finite."""
 _SECONDS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400)
 """Steps of a clock: nobody reads off 20 s of a minute's third."""
+FONT = 12.0  # Units of the picture: `charts.css` says the same
+LINE = FONT * 1.25  # From one line of text to the next
+BOLD = 1.13  # How much wider bold letters are
+BOLD_WORDS = frozenset({"strong", "value", "odd-words", "harmful-words"})  # Classes that `charts.css` makes bold
+_THIN, _BROAD = frozenset("iljtfrI.,:;'|!()[] -/·"), frozenset("mwMW@%GOQ—…")
+_EAST_ASIAN = 0x2E80  # From there on a letter is a square
+Anchor = Literal["start", "middle", "end"]
 
 
 @dataclass(frozen=True, slots=True)
-class Linear:
-    """Equal steps are equally long."""
+class Format:
+    """A width to draw for: of a picture in several, `charts.css` shows the one that fits the place that it has."""
 
-    low: float
-    high: float
-    start: float
-    end: float
+    name: Literal["wide", "middle", "narrow"]
+    width: float
+    ticks: int
+    """How many numbers there is room for along the foot."""
 
-    def at(self, value: float) -> float:
-        return _placed(sane(value), self.low, self.high, self.start, self.end)
-
-
-class Log(Linear):
-    """Equal factors are equally long; what is not above zero lies at the low end."""
-
-    __slots__ = ()
-
-    def at(self, value: float) -> float:
-        value = max(self.low, sane(value))
-        return _placed(log10(value), log10(self.low), log10(self.high), self.start, self.end)
+    @property
+    def is_narrow(self) -> bool:
+        return self.name == "narrow"
 
 
-def sane(value: float) -> float:
-    """The value, or the nearest that can be drawn."""
-    if isinstance(value, float) and not isfinite(value):
-        return MOST if value > 0 else -MOST if value < 0 else 0.0
-    return float(max(-MOST, min(MOST, value))) if abs(value) >= LEAST else 0.0
-
-
-def _placed(value: float, low: float, high: float, start: float, end: float) -> float:
-    share = (value - low) / (high - low) if high > low else 0.0
-    return start + (end - start) * max(0.0, min(1.0, share))
-
-
-def step(span: float, most: int) -> float:
-    """The smallest step of 1, 2 or 5 that needs at most so many of them."""
-    if span <= 0:
-        return 1.0
-    rough = span / max(1, most)
-    power = 10.0 ** floor(log10(rough))
-    return next(power * nice for nice in (1, 2, 5, 10) if power * nice >= rough * (1 - 1e-9))
-
-
-def ticks(low: float, high: float, most: int) -> tuple[float, ...]:
-    """Round numbers from low to high."""
-    return _multiples(low, high, step(high - low, most))
-
-
-def clock_ticks(high: float, most: int) -> tuple[float, ...]:
-    """Seconds from 0: in steps of a clock from a second on."""
-    rough = high / max(1, most)
-    if rough <= 1:
-        return ticks(0, high, most)
-    return _multiples(0, high, next((s for s in _SECONDS if s >= rough), None) or step(high, most))
-
-
-def _multiples(low: float, high: float, by: float) -> tuple[float, ...]:
-    first, last = ceil(low / by - 1e-9), floor(high / by + 1e-9)
-    return tuple(number * by for number in range(first, last + 1))
-
-
-def top(high: float, most: int) -> float:
-    """The first round number that is not below; 1 where all is zero."""
-    if high <= 0:
-        return 1.0
-    by = step(high, most)
-    return ceil(high / by - 1e-9) * by
-
-
-def decades(low: float, high: float, most: int) -> tuple[float, ...]:
-    """Powers of ten from low to high, every second or third where they are many."""
-    return tuple(10.0**power for power in _powers(log10(low), log10(high), most))
-
-
-def doublings(low: float, high: float, most: int) -> tuple[float, ...]:
-    """Powers of two from low to high, every second or fourth where they are many."""
-    return tuple(2.0**power for power in _powers(log2(low), log2(high), most))
-
-
-def _powers(low: float, high: float, most: int) -> range:
-    first, last = ceil(low - 1e-9), floor(high + 1e-9)
-    return range(first, last + 1, max(1, ceil((last - first + 1) / max(1, most))))
-
-
-FONT = 12.0  # Units of the picture: `charts.css` says the same
-BOLD = 1.13  # How much wider bold letters are
-_THIN, _BROAD = frozenset("iljtfrI.,:;'|!()[] -/·"), frozenset("mwMW@%GOQ—…")
-_EAST_ASIAN = 0x2E80  # From there on a letter is a square
-
-
-def width(said: str, *, bold: bool = False) -> float:
-    """About how wide it is, rather too wide: the fonts of systems differ by some percent."""
-    return FONT * _letters(said) * (BOLD if bold else 1)
-
-
-@lru_cache(2048)  # every picture is drawn twice, and most words stand in both
-def _letters(said: str) -> float:
-    return sum(map(_letter, said))
-
-
-def _letter(letter: str) -> float:
-    if letter in _THIN:
-        return 0.36
-    if letter in _BROAD:
-        return 0.92
-    if ord(letter) >= _EAST_ASIAN:
-        return 1.05
-    if letter.isdigit():
-        return 0.64
-    return 0.74 if letter.isupper() else 0.62
-
-
-def fitted(said: str, room: float, *, bold: bool = False) -> str:
-    """As much of it as there is room for."""
-    said, room = " ".join(safe(said).split()), room / (BOLD if bold else 1)
-    if width(said) <= room:
-        return said
-    used = width("…")
-    for place, letter in enumerate(said):
-        used += FONT * _letter(letter)
-        if used > room:
-            return f"{said[:place].rstrip()}…" if place else ""
-    return said
-
-
-def wrapped(pieces: Sequence[str], room: float, between: str = " · ") -> list[str]:
-    """The pieces in as many lines as they need; one that is longer than a line is cut."""
-    lines: list[str] = []
-    for piece in (fitted(piece, room) for piece in pieces):
-        longer = f"{lines[-1]}{between}{piece}" if lines else ""
-        if lines and width(longer) <= room:
-            lines[-1] = longer
-        else:
-            lines.append(piece)
-    return lines
+WIDE, MIDDLE, NARROW = Format("wide", 960, 10), Format("middle", 560, 8), Format("narrow", 340, 6)
+"""For a panel over the whole page, for one over a part of it, and for a phone."""
+FORMATS = (WIDE, MIDDLE, NARROW)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,70 +60,6 @@ class Box:
     def within(self, other: "Box") -> bool:
         is_across = other.left <= self.left and self.right <= other.right
         return is_across and other.top <= self.top and self.bottom <= other.bottom
-
-
-@dataclass(slots=True)
-class Room:
-    """What of a picture is taken already."""
-
-    whole: Box
-    taken: list[Box] = field(default_factory=list)
-
-    def take(self, box: Box) -> None:
-        self.taken.append(box)
-
-    def is_free(self, box: Box) -> bool:
-        return box.within(self.whole) and not any(box.meets(other) for other in self.taken)
-
-    def first_free(self, places: Iterable[Box]) -> Box | None:
-        """The first of these that is free, which is then taken."""
-        for box in places:
-            if self.is_free(box):
-                self.take(box)
-                return box
-        return None
-
-
-def around(x: float, y: float, wide: float, high: float, away: float) -> list[Box]:
-    """Where a label may stand close to a point, the best first: right, left, below, above."""
-    spots = []
-    for far in (away, 2 * away):
-        rows = (y - high / 2, y - high / 4, y - 3 * high / 4, y, y - high)
-        spots += [Box(left, row, left + wide, row + high) for left in (x + far, x - far - wide) for row in rows]
-        columns = (x - wide / 2, x - wide / 4, x - 3 * wide / 4, x, x - wide)
-        spots += [Box(left, row, left + wide, row + high) for row in (y + far, y - high - far) for left in columns]
-    return spots
-
-
-# Each picture is drawn twice, wide and narrow; the style sheet shows the one that fits the room it is given.
-
-Anchor = Literal["start", "middle", "end"]
-BOLD_WORDS = frozenset({"strong", "value", "odd-words", "harmful-words"})  # Classes that `charts.css` makes bold
-
-
-@dataclass(frozen=True, slots=True)
-class Format:
-    """A width to draw for; `charts.css` says from which width of the place on it is shown."""
-
-    name: Literal["wide", "middle", "narrow"]
-    width: float
-    ticks: int
-    """How many numbers there is room for along the foot."""
-
-    @property
-    def is_narrow(self) -> bool:
-        return self.name == "narrow"
-
-
-WIDE, MIDDLE, NARROW = Format("wide", 960, 10), Format("middle", 560, 8), Format("narrow", 340, 6)
-"""For a panel over the whole page, for one over a part of it, and for a phone."""
-FORMATS = (WIDE, MIDDLE, NARROW)
-
-
-def number(value: float) -> str:
-    """A coordinate: a tenth of a unit is finer than a pixel."""
-    value = max(-MOST, min(MOST, value))
-    return f"{value:.1f}".removesuffix(".0")
 
 
 @dataclass(slots=True)
@@ -329,4 +150,172 @@ def polyline(points: Iterable[tuple[float, float]]) -> str:
     return f"M{first}h0{''.join(f'L{point}' for point in others)}"
 
 
-LINE = FONT * 1.25  # From one line of text to the next
+def number(value: float) -> str:
+    """A coordinate: a tenth of a unit is finer than a pixel."""
+    value = max(-MOST, min(MOST, value))
+    return f"{value:.1f}".removesuffix(".0")
+
+
+@dataclass(slots=True)
+class Room:
+    """What of a picture is taken already."""
+
+    whole: Box
+    taken: list[Box] = field(default_factory=list)
+
+    def take(self, box: Box) -> None:
+        self.taken.append(box)
+
+    def is_free(self, box: Box) -> bool:
+        return box.within(self.whole) and not any(box.meets(other) for other in self.taken)
+
+    def first_free(self, places: Iterable[Box]) -> Box | None:
+        """The first of these that is free, which is then taken."""
+        for box in places:
+            if self.is_free(box):
+                self.take(box)
+                return box
+        return None
+
+
+def around(x: float, y: float, wide: float, high: float, away: float) -> list[Box]:
+    """Where a label may stand close to a point, the best first: right, left, below, above."""
+    spots = []
+    for far in (away, 2 * away):
+        rows = (y - high / 2, y - high / 4, y - 3 * high / 4, y, y - high)
+        spots += [Box(left, row, left + wide, row + high) for left in (x + far, x - far - wide) for row in rows]
+        columns = (x - wide / 2, x - wide / 4, x - 3 * wide / 4, x, x - wide)
+        spots += [Box(left, row, left + wide, row + high) for row in (y + far, y - high - far) for left in columns]
+    return spots
+
+
+def width(said: str, *, bold: bool = False) -> float:
+    """About how wide it is, rather too wide: the fonts of systems differ by some percent."""
+    return FONT * _letters(said) * (BOLD if bold else 1)
+
+
+@lru_cache(2048)  # every picture is drawn twice, and most words stand in both
+def _letters(said: str) -> float:
+    return sum(map(_letter, said))
+
+
+def _letter(letter: str) -> float:
+    if letter in _THIN:
+        return 0.36
+    if letter in _BROAD:
+        return 0.92
+    if ord(letter) >= _EAST_ASIAN:
+        return 1.05
+    if letter.isdigit():
+        return 0.64
+    return 0.74 if letter.isupper() else 0.62
+
+
+def fitted(said: str, room: float, *, bold: bool = False) -> str:
+    """As much of it as there is room for."""
+    said, room = " ".join(safe(said).split()), room / (BOLD if bold else 1)
+    if width(said) <= room:
+        return said
+    used = width("…")
+    for place, letter in enumerate(said):
+        used += FONT * _letter(letter)
+        if used > room:
+            return f"{said[:place].rstrip()}…" if place else ""
+    return said
+
+
+def wrapped(pieces: Sequence[str], room: float, between: str = " · ") -> list[str]:
+    """The pieces in as many lines as they need; one that is longer than a line is cut."""
+    lines: list[str] = []
+    for piece in (fitted(piece, room) for piece in pieces):
+        longer = f"{lines[-1]}{between}{piece}" if lines else ""
+        if lines and width(longer) <= room:
+            lines[-1] = longer
+        else:
+            lines.append(piece)
+    return lines
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """Equal steps are equally long."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+
+    def at(self, value: float) -> float:
+        return _placed(sane(value), self.low, self.high, self.start, self.end)
+
+
+class Log(Linear):
+    """Equal factors are equally long; what is not above zero lies at the low end."""
+
+    __slots__ = ()
+
+    def at(self, value: float) -> float:
+        value = max(self.low, sane(value))
+        return _placed(log10(value), log10(self.low), log10(self.high), self.start, self.end)
+
+
+def sane(value: float) -> float:
+    """The value, or the nearest that can be drawn."""
+    if isinstance(value, float) and not isfinite(value):
+        return MOST if value > 0 else -MOST if value < 0 else 0.0
+    return float(max(-MOST, min(MOST, value))) if abs(value) >= LEAST else 0.0
+
+
+def _placed(value: float, low: float, high: float, start: float, end: float) -> float:
+    share = (value - low) / (high - low) if high > low else 0.0
+    return start + (end - start) * max(0.0, min(1.0, share))
+
+
+def step(span: float, most: int) -> float:
+    """The smallest step of 1, 2 or 5 that needs at most so many of them."""
+    if span <= 0:
+        return 1.0
+    rough = span / max(1, most)
+    power = 10.0 ** floor(log10(rough))
+    return next(power * nice for nice in (1, 2, 5, 10) if power * nice >= rough * (1 - 1e-9))
+
+
+def ticks(low: float, high: float, most: int) -> tuple[float, ...]:
+    """Round numbers from low to high."""
+    return _multiples(low, high, step(high - low, most))
+
+
+def clock_ticks(high: float, most: int) -> tuple[float, ...]:
+    """Seconds from 0: in steps of a clock from a second on."""
+    rough = high / max(1, most)
+    if rough <= 1:
+        return ticks(0, high, most)
+    return _multiples(0, high, next((s for s in _SECONDS if s >= rough), None) or step(high, most))
+
+
+def _multiples(low: float, high: float, by: float) -> tuple[float, ...]:
+    first, last = ceil(low / by - 1e-9), floor(high / by + 1e-9)
+    return tuple(number * by for number in range(first, last + 1))
+
+
+def top(high: float, most: int) -> float:
+    """The first round number that is not below; 1 where all is zero."""
+    if high <= 0:
+        return 1.0
+    by = step(high, most)
+    return ceil(high / by - 1e-9) * by
+
+
+def decades(low: float, high: float, most: int) -> tuple[float, ...]:
+    """Powers of ten from low to high, every second or third where they are many."""
+    return tuple(10.0**power for power in _powers(log10(low), log10(high), most))
+
+
+def doublings(low: float, high: float, most: int) -> tuple[float, ...]:
+    """Powers of two from low to high, every second or fourth where they are many."""
+    return tuple(2.0**power for power in _powers(log2(low), log2(high), most))
+
+
+def _powers(low: float, high: float, most: int) -> range:
+    first, last = ceil(low - 1e-9), floor(high + 1e-9)
+    return range(first, last + 1, max(1, ceil((last - first + 1) / max(1, most))))

@@ -38,6 +38,17 @@ _FAR = 50  # A limit that is so many times what was seen would press all lines t
 _ROOM = 1.06  # Above the highest value
 _SAME = 1e-9  # Of a value: what differs by less is the same
 _DEGREES = 40  # At least, so that a degree more or less is no mountain
+PHASES = {"load": "load", "queue": "queue", "prefill": "prompt", "decode": "answer", "idle": "idle"}
+"""In the order of a request; others come after."""
+MOST_LANES, MOST_SPANS = 8, 2000
+_HIGH, _GAP = 12.0, 4.0
+_THINNEST = 0.8  # A short phase is still seen
+_CLOSE = 0.6  # Units: what lies closer together is one stretch
+MOST_COLUMNS = {"wide": 800, "middle": 300, "narrow": 200}
+"""About one for each unit of width; of more, every second or third is drawn, and the table has the extremes of all."""
+_LEFT = {"wide": 156.0, "middle": 132.0, "narrow": 56.0}
+_RIGHT = {"wide": 104.0, "middle": 98.0, "narrow": 6.0}  # Room for words beside the rows; on a phone they stand above
+_HOUR_S, _MINUTE_S = 7200, 180  # From there on the axis counts in hours, or in minutes
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,16 +87,67 @@ class Row:
         return len(self.lines) <= SEVERAL
 
 
-def line_of(track: Track) -> Line | None:
-    """The track, if it has a single value."""
-    known = [value for value in track.values if value is not None]
-    if not known:
-        return None
-    values: Sequence[float | None] = track.values
-    if not (isfinite(sum(known)) and max(known) <= MOST and min(known) >= -MOST):
-        values = [None if value is None else sane(value) for value in values]
-        known = [value for value in values if value is not None]
-    return Line(track.device, values, min(known), max(known), sum(known) / len(known), known[-1], track.limit)
+def render_timeline(part: TimelineView, number: int) -> Markup:
+    """The sentence, the rows, and the numbers of each."""
+    rows = rows_of(part.tracks)
+    phases = [
+        (PHASES.get(phase, phase), span(sum(end - start for start, end in found)), str(len(found)))
+        for phase, found in joined_spans(part.spans, 0).items()  # requests at once count once
+    ]
+    marks = [
+        (mark.device, mark.reason.replace("_", " "), span(sane(mark.start_s)), span(sane(mark.end_s)),
+         "yes" if mark.harmful else "no")
+        for mark in part.marks
+    ]  # fmt: skip
+    columns = ("What", "Device", "Least", "Mean", "Most", "Limit")
+    tables = [
+        Table("Over the whole run", columns, [*map(_track_row, part.tracks)]),
+        Table("Phases", ("Phase", "In all", "Stretches"), phases),
+        Table("Reasons for low clocks", ("Device", "Reason", "From", "To", "Costs speed"), marks),
+    ]
+    draw = partial(_draw, part=part, rows=rows)
+    few = max((row.lines for row in rows if row.are_few), key=len, default=())
+    signs = [Markup(f'<path d="M0,6L24,6" class="line series-{place + 1}"/>') for place in range(len(few))]
+    keys = [Key(sign, line.device) for sign, line in zip(signs, few, strict=True)] if len(few) > 1 else []
+    if any(track.limit for track in part.tracks):
+        keys.append(Key(Markup('<path d="M0,6L24,6" class="limit"/>'), "its limit"))
+    for harmful, words in ((True, "the driver holds the clocks back"), (False, "low clocks that cost nothing")):
+        if any(mark.harmful == harmful for mark in part.marks):
+            name = "harmful" if harmful else "harmless"
+            lines = f'<path d="M0,12L12,0M6,12L18,0M12,12L24,0" class="hatch-{name}"/>'
+            sign = f'<rect x="0" y="0" width="24" height="12" class="throttle {name}"/>{lines}'
+            keys.append(Key(Markup(sign), words))
+    return figure(f"timeline-{number}", "What the devices did over time", part.summary, draw, keys, tables)
+
+
+def _track_row(track: Track) -> tuple[str, ...]:
+    words, line = track.label or label_of(track.name), line_of(track)
+    if line is None:
+        return words, track.device, "-", "-", "-", "-"
+    unit = quantity(track.name, max(line.high, sane(track.limit or 0)))
+    limit = "-" if track.limit is None else unit.full(track.limit)
+    return words, track.device, *(unit.full(value) for value in (line.low, line.mean, line.high)), limit
+
+
+def _draw(drawing: Drawing, part: TimelineView, rows: Sequence[Row]) -> None:
+    ends = [sane(s) for s in (*part.times_s, *(s.end_s for s in part.spans), *(m.end_s for m in part.marks))]
+    end_s = max(ends, default=0.0)
+    if end_s <= 0:
+        drawing.words(0, LINE, "nothing was sampled", class_="quiet")
+        drawing.height = 2 * LINE
+        return
+    hatch(drawing, "harmful", "hatch-harmful", 5)
+    hatch(drawing, "harmless", "hatch-harmless", 8)
+    time = Linear(0, end_s, _LEFT[drawing.format.name], drawing.format.width - _RIGHT[drawing.format.name])
+    behind = len(drawing.parts)
+    lanes(drawing, time, part)
+    rows_drawn(drawing, time, part, rows)
+    # The axis at the foot; its lines run through all rows, behind what is drawn already
+    by, unit = (3600, "h") if end_s > _HOUR_S else (60, "min") if end_s > _MINUTE_S else (1, "s")
+    area, marks = Box(time.start, 0, time.end, drawing.height), clock_ticks(end_s, drawing.format.ticks)
+    drawn, drawing.parts = drawing.parts[behind:], drawing.parts[:behind]
+    drawing.height = foot_axis(drawing, area, time.at, marks, lambda tick: plain(tick / by), f"time, {unit}")
+    drawing.parts += drawn
 
 
 def rows_of(tracks: Sequence[Track]) -> list[Row]:
@@ -128,17 +190,16 @@ def _ends(unit: Quantity, low: float, high: float, limit: float | None) -> tuple
     return foot, high_end if high_end - foot > abs(foot) * _SAME + LEAST else foot + max(1.0, abs(foot))
 
 
-def short_device(device: str) -> str:
-    """`GPU 3` of `GPU 3: NVIDIA H100`: of many devices the number tells them apart."""
-    return device.split(": ", 1)[0]
-
-
-PHASES = {"load": "load", "queue": "queue", "prefill": "prompt", "decode": "answer", "idle": "idle"}
-"""In the order of a request; others come after."""
-MOST_LANES, MOST_SPANS = 8, 2000
-_HIGH, _GAP = 12.0, 4.0
-_THINNEST = 0.8  # A short phase is still seen
-_CLOSE = 0.6  # Units: what lies closer together is one stretch
+def line_of(track: Track) -> Line | None:
+    """The track, if it has a single value."""
+    known = [value for value in track.values if value is not None]
+    if not known:
+        return None
+    values: Sequence[float | None] = track.values
+    if not (isfinite(sum(known)) and max(known) <= MOST and min(known) >= -MOST):
+        values = [None if value is None else sane(value) for value in values]
+        known = [value for value in values if value is not None]
+    return Line(track.device, values, min(known), max(known), sum(known) / len(known), known[-1], track.limit)
 
 
 def lanes(drawing: Drawing, time: Linear, part: TimelineView) -> None:
@@ -161,6 +222,11 @@ def lanes(drawing: Drawing, time: Linear, part: TimelineView) -> None:
     drawing.height += _GAP
 
 
+def _stretch(time: Linear, start: float, end: float, top: float) -> Box:
+    left = min(time.at(start), time.end - _THINNEST)
+    return Box(left, top, max(time.at(end), left + _THINNEST), top + _HIGH)
+
+
 def joined_spans(spans: Iterable[PhaseSpan], close_s: float) -> dict[str, list[tuple[float, float]]]:
     """Stretches by phase, in order, those that touch as one."""
     found: dict[str, list[tuple[float, float]]] = {phase: [] for phase in PHASES}
@@ -172,15 +238,6 @@ def joined_spans(spans: Iterable[PhaseSpan], close_s: float) -> dict[str, list[t
         else:
             stretches.append((start, end))
     return {phase: stretches for phase, stretches in found.items() if stretches}
-
-
-def _when(start: float, end: float) -> str:
-    return f"{span(max(0.0, end - start))} from {span(max(0.0, start))} on"
-
-
-def _stretch(time: Linear, start: float, end: float, top: float) -> Box:
-    left = min(time.at(start), time.end - _THINNEST)
-    return Box(left, top, max(time.at(end), left + _THINNEST), top + _HIGH)
 
 
 def _reason(drawing: Drawing, time: Linear, marks: Sequence[ThrottleMark]) -> None:
@@ -202,8 +259,13 @@ def _reason(drawing: Drawing, time: Linear, marks: Sequence[ThrottleMark]) -> No
     drawing.height = top + _HIGH + _GAP
 
 
-MOST_COLUMNS = {"wide": 800, "middle": 300, "narrow": 200}
-"""About one for each unit of width; of more, every second or third is drawn, and the table has the extremes of all."""
+def _when(start: float, end: float) -> str:
+    return f"{span(max(0.0, end - start))} from {span(max(0.0, start))} on"
+
+
+def short_device(device: str) -> str:
+    """`GPU 3` of `GPU 3: NVIDIA H100`: of many devices the number tells them apart."""
+    return device.split(": ", 1)[0]
 
 
 def rows_drawn(drawing: Drawing, time: Linear, part: TimelineView, rows: Sequence[Row]) -> None:
@@ -242,20 +304,6 @@ def _title(drawing: Drawing, row: Row, area: Box, room: float) -> None:
         drawing.words(0, area.top + 10 + place * LINE, words)
 
 
-def _shape(values: Sequence[float | None], row: Row, area: Box, places: Sequence[str]) -> str:
-    """The line, broken where no sample is. Written out, for it is done thousands of times; no value leaves its row."""
-    low, bottom = row.low, area.bottom
-    steep = (bottom - area.top) / (row.high - low)
-    runs: list[list[str]] = [[]]
-    for x, value in zip(places, values, strict=False):
-        if value is None:
-            runs.append([])
-        else:
-            runs[-1].append(f"{x},{bottom - (value - low) * steep:.1f}")
-    # One sample alone is a dot
-    return "".join(f"M{run[0]}h0" if len(run) == 1 else "M" + "L".join(run) for run in runs if run)
-
-
 def _names(drawing: Drawing, row: Row, area: Box, up: Linear) -> float:
     """What differs and the limit: beside the row, or above it on a phone. Gives the room that its title has."""
     said: list[tuple[float, str, str]] = []  # height, words and class: of many lines, which is which
@@ -285,69 +333,15 @@ def _names(drawing: Drawing, row: Row, area: Box, up: Linear) -> float:
     return area.left - 44
 
 
-_LEFT = {"wide": 156.0, "middle": 132.0, "narrow": 56.0}
-_RIGHT = {"wide": 104.0, "middle": 98.0, "narrow": 6.0}  # Room for words beside the rows; on a phone they stand above
-_HOUR_S, _MINUTE_S = 7200, 180  # From there on the axis counts in hours, or in minutes
-
-
-def render_timeline(part: TimelineView, number: int) -> Markup:
-    """The sentence, the rows, and the numbers of each."""
-    rows = rows_of(part.tracks)
-    phases = [
-        (PHASES.get(phase, phase), span(sum(end - start for start, end in found)), str(len(found)))
-        for phase, found in joined_spans(part.spans, 0).items()  # requests at once count once
-    ]
-    marks = [
-        (mark.device, mark.reason.replace("_", " "), span(sane(mark.start_s)), span(sane(mark.end_s)),
-         "yes" if mark.harmful else "no")
-        for mark in part.marks
-    ]  # fmt: skip
-    columns = ("What", "Device", "Least", "Mean", "Most", "Limit")
-    tables = [
-        Table("Over the whole run", columns, [*map(_track_row, part.tracks)]),
-        Table("Phases", ("Phase", "In all", "Stretches"), phases),
-        Table("Reasons for low clocks", ("Device", "Reason", "From", "To", "Costs speed"), marks),
-    ]
-    draw = partial(_draw, part=part, rows=rows)
-    few = max((row.lines for row in rows if row.are_few), key=len, default=())
-    signs = [Markup(f'<path d="M0,6L24,6" class="line series-{place + 1}"/>') for place in range(len(few))]
-    keys = [Key(sign, line.device) for sign, line in zip(signs, few, strict=True)] if len(few) > 1 else []
-    if any(track.limit for track in part.tracks):
-        keys.append(Key(Markup('<path d="M0,6L24,6" class="limit"/>'), "its limit"))
-    for harmful, words in ((True, "the driver holds the clocks back"), (False, "low clocks that cost nothing")):
-        if any(mark.harmful == harmful for mark in part.marks):
-            name = "harmful" if harmful else "harmless"
-            lines = f'<path d="M0,12L12,0M6,12L18,0M12,12L24,0" class="hatch-{name}"/>'
-            sign = f'<rect x="0" y="0" width="24" height="12" class="throttle {name}"/>{lines}'
-            keys.append(Key(Markup(sign), words))
-    return figure(f"timeline-{number}", "What the devices did over time", part.summary, draw, keys, tables)
-
-
-def _draw(drawing: Drawing, part: TimelineView, rows: Sequence[Row]) -> None:
-    ends = [sane(s) for s in (*part.times_s, *(s.end_s for s in part.spans), *(m.end_s for m in part.marks))]
-    end_s = max(ends, default=0.0)
-    if end_s <= 0:
-        drawing.words(0, LINE, "nothing was sampled", class_="quiet")
-        drawing.height = 2 * LINE
-        return
-    hatch(drawing, "harmful", "hatch-harmful", 5)
-    hatch(drawing, "harmless", "hatch-harmless", 8)
-    time = Linear(0, end_s, _LEFT[drawing.format.name], drawing.format.width - _RIGHT[drawing.format.name])
-    behind = len(drawing.parts)
-    lanes(drawing, time, part)
-    rows_drawn(drawing, time, part, rows)
-    # The axis at the foot; its lines run through all rows, behind what is drawn already
-    by, unit = (3600, "h") if end_s > _HOUR_S else (60, "min") if end_s > _MINUTE_S else (1, "s")
-    area, marks = Box(time.start, 0, time.end, drawing.height), clock_ticks(end_s, drawing.format.ticks)
-    drawn, drawing.parts = drawing.parts[behind:], drawing.parts[:behind]
-    drawing.height = foot_axis(drawing, area, time.at, marks, lambda tick: plain(tick / by), f"time, {unit}")
-    drawing.parts += drawn
-
-
-def _track_row(track: Track) -> tuple[str, ...]:
-    words, line = track.label or label_of(track.name), line_of(track)
-    if line is None:
-        return words, track.device, "-", "-", "-", "-"
-    unit = quantity(track.name, max(line.high, sane(track.limit or 0)))
-    limit = "-" if track.limit is None else unit.full(track.limit)
-    return words, track.device, *(unit.full(value) for value in (line.low, line.mean, line.high)), limit
+def _shape(values: Sequence[float | None], row: Row, area: Box, places: Sequence[str]) -> str:
+    """The line, broken where no sample is. Written out, for it is done thousands of times; no value leaves its row."""
+    low, bottom = row.low, area.bottom
+    steep = (bottom - area.top) / (row.high - low)
+    runs: list[list[str]] = [[]]
+    for x, value in zip(places, values, strict=False):
+        if value is None:
+            runs.append([])
+        else:
+            runs[-1].append(f"{x},{bottom - (value - low) * steep:.1f}")
+    # One sample alone is a dot
+    return "".join(f"M{run[0]}h0" if len(run) == 1 else "M" + "L".join(run) for run in runs if run)

@@ -27,14 +27,20 @@ from unslow.page.server.endpoints import (
     VIEW_ENDPOINTS,
     Endpoint,
     Question,
-    flags,
     imported,
 )
 from unslow.page.server.guard import LARGEST_BODY_BYTES, PAGE, Guard, ServerIdentity, Ticket
+from unslow.page.server.parameters import flags
 from unslow.page.server.runs import BusyError, NotThereError, StartedRun
 from unslow.page.server.state import ServerState
 from unslow.show.clean import without_controls
 
+_AT_ONCE, _SLOW_AT_ONCE = 4, 2
+"""Questions that are worked on together; more would only wait for each other. Slow ones have places of their own."""
+_STATUS = {NotThereError: 404, BusyError: 409}
+MOST_STREAMS = 8  # Pages that follow the same run
+_PAUSE_S = 0.1
+_QUIET_S = 15.0  # An empty line is sent after so long, so that a connection that has died is noticed
 _MARK = re.compile(r"{(\w+)(?::(\w+))?}")
 _TYPES: dict[str, dict[str, Any]] = {
     "text": {"type": "string"},
@@ -68,6 +74,114 @@ class Failed(msgspec.Struct, frozen=True, kw_only=True):
     """Every answer that is not of the 2xx kind."""
 
     error: ErrorShown
+
+
+def application(desk: ServerState, own: ServerIdentity, ticket: Ticket) -> ASGIApp:
+    """The whole server, as ASGI has it."""
+    quick, slow = CapacityLimiter(_AT_ONCE), CapacityLimiter(_SLOW_AT_ONCE)
+    routes = [_route(desk, one, slow if one.slow else quick) for one in endpoints()]
+    routes.append(Route(PAGE, _page(desk, own), methods=["GET"]))
+    handlers = dict.fromkeys((HTTPException, UserError, ClientDisconnect, Exception), _failed)
+    return Guard(Starlette(routes=routes, exception_handlers=handlers), own, ticket)
+
+
+def endpoints() -> tuple[Endpoint, ...]:
+    """Everything that can be asked."""
+
+    def described(_desk: ServerState, _question: Question) -> Response:
+        return Response(openapi().rstrip("\n"), media_type="application/json")
+
+    own = Endpoint("/openapi.json", "This description", "builtins:dict", described)
+    return (*VIEW_ENDPOINTS, *RUN_ENDPOINTS, *QUESTION_ENDPOINTS, *BUYER_ENDPOINTS, own)
+
+
+def _route(desk: ServerState, one: Endpoint, limiter: CapacityLimiter) -> Route:
+    async def answer(request: Request) -> Response:
+        query = {name: request.query_params.getlist(name) for name in request.query_params}
+        body = await _body(request, imported(one.body)) if one.body else None
+        question = Question(request.path_params, flags(one.parameters, query), body)
+        if one.media == "application/x-ndjson":
+            return events(desk, question)
+        found = await anyio.to_thread.run_sync(one.handle, desk, question, limiter=limiter)
+        if isinstance(found, Response):
+            return found
+        if isinstance(found, str):
+            return HTMLResponse(found)
+        data = found if isinstance(found, bytes) else msgspec.json.encode(found)
+        return Response(data, one.status, media_type=one.media)
+
+    return Route(PREFIX + one.path, answer, methods=[one.method], name=f"{one.method} {one.path}")
+
+
+async def _body(request: Request, kind: Any) -> Any:
+    """The body as its type; however long it says it is, only so much is read."""
+    data = bytearray()
+    async for chunk in request.stream():
+        data += chunk
+        if len(data) > LARGEST_BODY_BYTES:
+            raise HTTPException(413, f"more than {LARGEST_BODY_BYTES} bytes")
+    try:
+        return msgspec.json.decode(bytes(data), type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise UserError(f"the body can't be understood: {error}", "see /api/v1/openapi.json") from error
+
+
+def events(desk: ServerState, question: Question) -> StreamingResponse:
+    """The stream of a run; BusyError where too many follow it."""
+    entry = desk.book.entry(question.path["run"])
+    if entry.watchers >= MOST_STREAMS:
+        raise BusyError("too many pages follow this run", "close some of them")
+    since = int(question.flags.get("since", 0))
+    return StreamingResponse(_lines(desk, entry, since), media_type="application/x-ndjson")
+
+
+async def _lines(desk: ServerState, entry: StartedRun, since: int) -> AsyncIterator[bytes]:
+    entry.watchers += 1
+    quiet_s = 0.0
+    try:
+        while True:
+            over = entry.is_over or desk.closing  # asked before the lines: the last one is not missed
+            new = entry.lines(since)
+            for line in new:
+                since = line.number
+                yield msgspec.json.encode(line) + b"\n"
+            if over:
+                return
+            quiet_s = 0.0 if new else quiet_s + _PAUSE_S
+            if quiet_s >= _QUIET_S:
+                quiet_s = 0.0
+                yield b"\n"
+            await anyio.sleep(_PAUSE_S)
+    finally:
+        entry.watchers -= 1
+
+
+def _page(desk: ServerState, own: ServerIdentity) -> Callable[[Request], Any]:
+    def drawn(wanted: str, nonce: str) -> str:
+        from unslow.page.html.document import Serving
+        from unslow.page.server.pages import page_of
+
+        return page_of(desk, wanted, Serving(nonce, own.token))
+
+    async def page(request: Request) -> Response:
+        wanted = request.query_params.get("view", "")
+        return HTMLResponse(await anyio.to_thread.run_sync(drawn, wanted, request.state.nonce))
+
+    return page
+
+
+def _failed(_request: Request, error: Exception) -> Response:
+    if isinstance(error, UserError):
+        status, message, hint = _STATUS.get(type(error), 400), error.message, error.hint
+    elif isinstance(error, HTTPException):
+        status, message = error.status_code, error.detail
+        hint = "see /api/v1/openapi.json" if status in (404, 405) else ""
+    elif isinstance(error, ClientDisconnect):  # within its request: nobody reads the answer, and it is no bug
+        return Response(status_code=400)
+    else:
+        sys.stderr.write(without_controls("".join(traceback.format_exception(error))))
+        status, message, hint = 500, "a bug in unslow", "the terminal says more"
+    return JSONResponse({"error": {"message": message, "hint": hint}}, status)
 
 
 def openapi() -> str:
@@ -123,121 +237,3 @@ def _operation(one: Endpoint, schema: dict[str, Any]) -> dict[str, Any]:
     if one.body:
         found["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema[one.body]}}}
     return found
-
-
-MOST_STREAMS = 8  # Pages that follow the same run
-_PAUSE_S = 0.1
-_QUIET_S = 15.0  # An empty line is sent after so long, so that a connection that has died is noticed
-
-
-def events(desk: ServerState, question: Question) -> StreamingResponse:
-    """The stream of a run; BusyError where too many follow it."""
-    entry = desk.book.entry(question.path["run"])
-    if entry.watchers >= MOST_STREAMS:
-        raise BusyError("too many pages follow this run", "close some of them")
-    since = int(question.flags.get("since", 0))
-    return StreamingResponse(_lines(desk, entry, since), media_type="application/x-ndjson")
-
-
-async def _lines(desk: ServerState, entry: StartedRun, since: int) -> AsyncIterator[bytes]:
-    entry.watchers += 1
-    quiet_s = 0.0
-    try:
-        while True:
-            over = entry.is_over or desk.closing  # asked before the lines: the last one is not missed
-            new = entry.lines(since)
-            for line in new:
-                since = line.number
-                yield msgspec.json.encode(line) + b"\n"
-            if over:
-                return
-            quiet_s = 0.0 if new else quiet_s + _PAUSE_S
-            if quiet_s >= _QUIET_S:
-                quiet_s = 0.0
-                yield b"\n"
-            await anyio.sleep(_PAUSE_S)
-    finally:
-        entry.watchers -= 1
-
-
-_AT_ONCE, _SLOW_AT_ONCE = 4, 2
-"""Questions that are worked on together; more would only wait for each other. Slow ones have places of their own."""
-_STATUS = {NotThereError: 404, BusyError: 409}
-
-
-def endpoints() -> tuple[Endpoint, ...]:
-    """Everything that can be asked."""
-
-    def described(_desk: ServerState, _question: Question) -> Response:
-        return Response(openapi().rstrip("\n"), media_type="application/json")
-
-    own = Endpoint("/openapi.json", "This description", "builtins:dict", described)
-    return (*VIEW_ENDPOINTS, *RUN_ENDPOINTS, *QUESTION_ENDPOINTS, *BUYER_ENDPOINTS, own)
-
-
-def application(desk: ServerState, own: ServerIdentity, ticket: Ticket) -> ASGIApp:
-    """The whole server, as ASGI has it."""
-    quick, slow = CapacityLimiter(_AT_ONCE), CapacityLimiter(_SLOW_AT_ONCE)
-    routes = [_route(desk, one, slow if one.slow else quick) for one in endpoints()]
-    routes.append(Route(PAGE, _page(desk, own), methods=["GET"]))
-    handlers = dict.fromkeys((HTTPException, UserError, ClientDisconnect, Exception), _failed)
-    return Guard(Starlette(routes=routes, exception_handlers=handlers), own, ticket)
-
-
-def _route(desk: ServerState, one: Endpoint, limiter: CapacityLimiter) -> Route:
-    async def answer(request: Request) -> Response:
-        query = {name: request.query_params.getlist(name) for name in request.query_params}
-        body = await _body(request, imported(one.body)) if one.body else None
-        question = Question(request.path_params, flags(one.parameters, query), body)
-        if one.media == "application/x-ndjson":
-            return events(desk, question)
-        found = await anyio.to_thread.run_sync(one.handle, desk, question, limiter=limiter)
-        if isinstance(found, Response):
-            return found
-        if isinstance(found, str):
-            return HTMLResponse(found)
-        data = found if isinstance(found, bytes) else msgspec.json.encode(found)
-        return Response(data, one.status, media_type=one.media)
-
-    return Route(PREFIX + one.path, answer, methods=[one.method], name=f"{one.method} {one.path}")
-
-
-async def _body(request: Request, kind: Any) -> Any:
-    """The body as its type; however long it says it is, only so much is read."""
-    data = bytearray()
-    async for chunk in request.stream():
-        data += chunk
-        if len(data) > LARGEST_BODY_BYTES:
-            raise HTTPException(413, f"more than {LARGEST_BODY_BYTES} bytes")
-    try:
-        return msgspec.json.decode(bytes(data), type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise UserError(f"the body can't be understood: {error}", "see /api/v1/openapi.json") from error
-
-
-def _page(desk: ServerState, own: ServerIdentity) -> Callable[[Request], Any]:
-    def drawn(wanted: str, nonce: str) -> str:
-        from unslow.page.html.document import Serving
-        from unslow.page.server.pages import page_of
-
-        return page_of(desk, wanted, Serving(nonce, own.token))
-
-    async def page(request: Request) -> Response:
-        wanted = request.query_params.get("view", "")
-        return HTMLResponse(await anyio.to_thread.run_sync(drawn, wanted, request.state.nonce))
-
-    return page
-
-
-def _failed(_request: Request, error: Exception) -> Response:
-    if isinstance(error, UserError):
-        status, message, hint = _STATUS.get(type(error), 400), error.message, error.hint
-    elif isinstance(error, HTTPException):
-        status, message = error.status_code, error.detail
-        hint = "see /api/v1/openapi.json" if status in (404, 405) else ""
-    elif isinstance(error, ClientDisconnect):  # within its request: nobody reads the answer, and it is no bug
-        return Response(status_code=400)
-    else:
-        sys.stderr.write(without_controls("".join(traceback.format_exception(error))))
-        status, message, hint = 500, "a bug in unslow", "the terminal says more"
-    return JSONResponse({"error": {"message": message, "hint": hint}}, status)

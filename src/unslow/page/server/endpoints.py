@@ -1,17 +1,16 @@
-"""The endpoints of the API: parameters named as in the command line, what each answers, and the type of its answer."""
+"""The endpoints of the API: the path of each, its parameters, what answers it, and the type of its answer."""
 
 import importlib
 import inspect
 import types
-import typing
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple
 
 import msgspec
 
 from unslow.commands import choose, cost, devices, fit, predict, tiers
 from unslow.commands._output import Silent
-from unslow.commands._request import NUMBER, SWITCH, TEXT, Request, fields_of
+from unslow.commands._request import Request
 from unslow.commands.choose import ChooseRequest
 from unslow.commands.cost import CostRequest
 from unslow.commands.devices import DevicesRequest
@@ -19,93 +18,26 @@ from unslow.commands.plan import PlanRequest
 from unslow.commands.tiers import TiersRequest
 from unslow.facts.errors import UserError
 from unslow.page.html.markup import Offer
+from unslow.page.server.parameters import Parameter, parameters_of
 from unslow.page.server.runs import NotThereError, RunShown
 from unslow.page.server.state import ServerState
 
-Kind = Literal["text", "count", "number", "switch", "list", "names"]
-LONGEST_VALUE = 500  # Longer than any path or name that means something
-MOST_VALUES = 32  # Of a parameter that may be repeated
-_KINDS: dict[Any, Kind] = {NUMBER: "number", SWITCH: "switch"}
-_SWITCHES = {"true": True, "1": True, "on": True, "false": False, "0": False, "off": False}
-
-
-class Parameter(NamedTuple):
-    """One of them."""
-
-    name: str
-    words: str
-    kind: Kind = "text"
-    field: str = ""  # What the request of `app` calls it, where that is another name
-    needed: bool = False
-    choices: tuple[str, ...] = ()  # All values that it can have, where they are few
-
-    def parsed(self, values: Sequence[str]) -> Any:
-        """The value of this kind; UserError where it is none. Counts stay text: `128k` is one."""
-        if self.kind == "list":
-            return list(values)
-        if self.kind == "names":
-            return [name.strip() for value in values for name in value.split(",") if name.strip()][:MOST_VALUES]
-        text = values[0]
-        if self.kind == "number":
-            try:
-                number = float(text)
-            except ValueError:
-                raise UserError(f"{self.name} {text[:60]!r} is no number", "write it like 0.5") from None
-            if not abs(number) < 1e15:  # noqa: PLR2004 (also refuses nan)
-                raise UserError(f"{self.name} {text[:60]!r} makes no sense", "write it like 0.5")
-            return number
-        if self.kind == "switch":
-            if text.lower() not in _SWITCHES:
-                raise UserError(f"{self.name} {text[:60]!r} is neither true nor false", "write true or false")
-            return _SWITCHES[text.lower()]
-        return text
-
-
-def parameters_of(
-    request: type[Request],
-    *,
-    without: Collection[str] = (),
-    names: Mapping[str, str] | None = None,
-    commas: Collection[str] = (),
-) -> tuple[Parameter, ...]:
-    """The parameters of a command's request; some by other names, some as lists with commas between."""
-    parameters = []
-    for field in fields_of(request):
-        if field.option.only == "cli" or field.name in without:
-            continue
-        kind: Kind = _KINDS.get(field.kind, "count" if field.kind.of is int and not field.several else "text")
-        if field.name in commas:
-            kind = "names"
-        elif field.several and field.kind is TEXT:
-            kind = "list"
-        name = (names or {}).get(field.name, field.name)
-        choices = field.kind.choices if typing.get_origin(field.kind.takes) is Literal else ()
-        parameters.append(Parameter(name, field.option.text, kind, field.attribute, field.is_needed, choices))
-    return tuple(parameters)
-
-
-def flags(parameters: Sequence[Parameter], query: Mapping[str, Sequence[str]]) -> dict[str, Any]:
-    """What a query means, by the fields of a request; UserError names what is not known or can't be."""
-    known = {parameter.name: parameter for parameter in parameters}
-    for name, values in query.items():
-        if name not in known:
-            raise UserError(f"there is no parameter {name[:60]!r} here", f"there are {', '.join(known) or 'none'}")
-        parameter = known[name]
-        most = MOST_VALUES if parameter.kind in ("list", "names") else 1
-        if len(values) > most:
-            raise UserError(f"{name} is given {len(values)} times", f"{most} at most")
-        if any(len(value) > LONGEST_VALUE or "\0" in value for value in values):
-            raise UserError(f"{name} is no usual text", f"{LONGEST_VALUE} characters at most")
-        if parameter.choices and values[0] not in parameter.choices:
-            raise UserError(f"{name} {values[0][:60]!r} is not known", f"try one of {', '.join(parameter.choices)}")
-    missing = [parameter.name for parameter in parameters if parameter.needed and parameter.name not in query]
-    if missing:
-        raise UserError(f"{missing[0]} is missing", known[missing[0]].words)
-    return {known[name].field or name: known[name].parsed(values) for name, values in query.items()}
-
-
 PREFIX = "/api/v1"
 Media = Literal["application/json", "text/html", "application/x-ndjson"]
+_PAGE = "unslow.page.server.endpoints:CausePage"
+_RUN = "unslow.page.server.runs:RunShown"
+KNOBS = (
+    Parameter("context", "tokens of context of all slots", "count"),
+    Parameter("gpu_layers", "layers on the GPUs", "count"),
+    Parameter("kv_type", "of the cache: f16, q8_0"),
+    Parameter("quant", "of the weights: Q4_K_M"),
+    Parameter("slots", "conversations at a time", "count"),
+)
+_FILES = ("prices",)  # What names a file is for the command line
+DEVICES = parameters_of(DevicesRequest, without=_FILES, names={"names": "device"}, commas=("names", "price"))
+CHOOSE = parameters_of(ChooseRequest, without=_FILES, commas=("price", "among"))
+COST = parameters_of(CostRequest, without=_FILES, commas=("device", "price", "rent", "api"))
+TIERS = parameters_of(TiersRequest)
 
 
 class Question(NamedTuple):
@@ -131,20 +63,23 @@ class Endpoint(NamedTuple):
     slow: bool = False  # Whether it may take seconds; such ones never keep the others waiting
 
 
+class CausePage(msgspec.Struct, frozen=True, kw_only=True):
+    """A cause or verdict as documented."""
+
+    id: str
+    title: str
+    phase: str
+    needs: tuple[str, ...]
+    """The facts that decide it."""
+    explains: tuple[str, ...]
+    text: str
+
+
 def imported(name: str) -> Any:
     """What `module:name` names; `module:name[]` is a list of it."""
     module, _, attribute = name.removesuffix("[]").partition(":")
     found: Any = getattr(importlib.import_module(module), attribute)
     return types.GenericAlias(list, (found,)) if name.endswith("[]") else found
-
-
-KNOBS = (
-    Parameter("context", "tokens of context of all slots", "count"),
-    Parameter("gpu_layers", "layers on the GPUs", "count"),
-    Parameter("kv_type", "of the cache: f16, q8_0"),
-    Parameter("quant", "of the weights: Q4_K_M"),
-    Parameter("slots", "conversations at a time", "count"),
-)
 
 
 def snapshot(desk: ServerState, _question: Question) -> bytes:
@@ -202,18 +137,6 @@ VIEW_ENDPOINTS = (
 )
 
 
-class CausePage(msgspec.Struct, frozen=True, kw_only=True):
-    """A cause or verdict as documented."""
-
-    id: str
-    title: str
-    phase: str
-    needs: tuple[str, ...]
-    """The facts that decide it."""
-    explains: tuple[str, ...]
-    text: str
-
-
 def answered(request: type[Request], answer: Callable[..., Any]) -> Callable[[ServerState, Question], Any]:
     """As the command of that request answers."""
     takes_progress = "progress" in inspect.signature(answer).parameters
@@ -255,7 +178,6 @@ def explain(_desk: ServerState, question: Question) -> CausePage:
     return CausePage(**msgspec.structs.asdict(page(question.path["cause"])))
 
 
-_PAGE = "unslow.page.server.endpoints:CausePage"
 _MANY = (
     Endpoint(
         "/fit", "Does a model fit, byte by byte", "unslow.think.fit.report:FitReport",
@@ -303,7 +225,6 @@ def followed(_desk: ServerState, _question: Question) -> None:
     raise UserError("this is a stream", "read it line by line")
 
 
-_RUN = "unslow.page.server.runs:RunShown"
 RUN_ENDPOINTS = (
     Endpoint(
         "/offers", "What could be measured, and what that sends to whom", "unslow.page.html.markup:Offer[]", offers
@@ -331,19 +252,12 @@ RUN_ENDPOINTS = (
 )
 
 
-_FILES = ("prices",)  # What names a file is for the command line
-DEVICES = parameters_of(DevicesRequest, without=_FILES, names={"names": "device"}, commas=("names", "price"))
-CHOOSE = parameters_of(ChooseRequest, without=_FILES, commas=("price", "among"))
-COST = parameters_of(CostRequest, without=_FILES, commas=("device", "price", "rent", "api"))
-TIERS = parameters_of(TiersRequest)
-
-
 def _html(name: str, answer: Callable[[ServerState, Question], Any]) -> Callable[[ServerState, Question], str]:
     def drawn(desk: ServerState, question: Question) -> str:
-        from unslow.page.server import pages
+        from unslow.page.server import buyer_answers
         from unslow.show.clean import cleaned
 
-        return str(getattr(pages, name)(cleaned(answer(desk, question))))
+        return str(getattr(buyer_answers, name)(cleaned(answer(desk, question))))
 
     return drawn
 

@@ -1,7 +1,4 @@
-"""Who may ask: the server's port and secrets, which requests are refused with which words.
-
-And the headers of every answer.
-"""
+"""Who may ask: the server's port and secrets, which requests are refused, and the headers of every answer."""
 
 import secrets
 import threading
@@ -14,6 +11,37 @@ from urllib.parse import parse_qs, quote
 
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+PAGE = "/"
+TOKEN_HEADER = "x-unslow-token"  # noqa: S105 (the name of a header)
+METHODS = ("GET", "POST", "DELETE")
+NO_TOKEN = 401  # The status of the last refusal: all else is as it should be
+LARGEST_BODY_BYTES = 16 * 1024  # The one body that is understood has three short fields
+LONGEST_HEAD = 16 * 1024  # Characters of the address and all headers; a browser sends a tenth of it
+LONGEST_PATH = 400  # Characters; the longest that means something ends with the name of a cause
+_OWN_SITE = ("same-origin", "none")
+"""What a browser says of a request by the page itself, and of an address that somebody typed or opened."""
+_OPEN = "open the address that `unslow serve` printed, with its token"
+_POLICY = (
+    "default-src 'none'; script-src 'nonce-{0}'; style-src 'nonce-{0}'; connect-src 'self'; img-src data:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+"""Only the script and the style of the page itself; what a model or a process calls itself can run nothing."""
+HEADERS = {
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "cache-control": "no-store",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "cross-origin-embedder-policy": "require-corp",
+    "permissions-policy": "camera=(), microphone=(), geolocation=(), usb=()",
+}
+"""No cookies, which all ports of a host share, and no CORS: no other page has any business here."""
+_REFUSED_PAGE = """<!doctype html>
+<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>unslow: refused</title><h1>{}</h1><p>{}.</p></html>
+"""
 
 
 class ServerIdentity(NamedTuple):
@@ -69,18 +97,6 @@ class Ticket:
         return f"{own.base}/?ticket={quote(self.text)}"
 
 
-PAGE = "/"
-TOKEN_HEADER = "x-unslow-token"  # noqa: S105 (the name of a header)
-METHODS = ("GET", "POST", "DELETE")
-NO_TOKEN = 401  # The status of the last refusal: all else is as it should be
-LARGEST_BODY_BYTES = 16 * 1024  # The one body that is understood has three short fields
-LONGEST_HEAD = 16 * 1024  # Characters of the address and all headers; a browser sends a tenth of it
-LONGEST_PATH = 400  # Characters; the longest that means something ends with the name of a cause
-_OWN_SITE = ("same-origin", "none")
-"""What a browser says of a request by the page itself, and of an address that somebody typed or opened."""
-_OPEN = "open the address that `unslow serve` printed, with its token"
-
-
 class AskedRequest(NamedTuple):
     """What of a request decides whether it is answered; names of headers in small letters."""
 
@@ -104,64 +120,6 @@ class Refusal(NamedTuple):
     status: int
     message: str
     hint: str = ""
-
-
-def refusal(asked: AskedRequest, own: ServerIdentity) -> Refusal | None:
-    """Why this request is refused; None where it may be answered."""
-    if len(asked.path) > LONGEST_PATH:
-        return Refusal(414, "there is no address that long", "see /api/v1/openapi.json")
-    if len(asked.path) + len(asked.query) + sum(len(k) + len(v) for k, v in asked.headers.items()) > LONGEST_HEAD:
-        return Refusal(431, "the address and the headers are too long", "ask for less")
-    if asked.headers.get("host", "").lower() not in own.hosts:
-        return Refusal(421, "this server does not answer to that name", f"ask {own.base}")
-    return _wrong_sender(asked, own) or _wrong_form(asked)
-
-
-def _wrong_sender(asked: AskedRequest, own: ServerIdentity) -> Refusal | None:
-    """Refused where a browser says that another page sent it, or where the token is missing."""
-    origin, site = asked.headers.get("origin"), asked.headers.get("sec-fetch-site", "none")
-    if asked.method not in METHODS:
-        return Refusal(405, f"{asked.method[:20]} is not a method of this server", f"use {', '.join(METHODS)}")
-    if (origin is not None and origin not in own.origins) or site not in _OWN_SITE:
-        return Refusal(403, "another page may not ask this server", _OPEN)
-    if asked.method != "GET" and origin is None:
-        return Refusal(403, "what starts or stops something must say where it comes from", f"Origin: {own.base}")
-    # The page has it in its address, for a browser can open it in no other way; all else sends it as a header
-    token = asked.parameter("token") if asked.path == PAGE else asked.headers.get(TOKEN_HEADER, "")
-    return None if own.knows(token) else Refusal(NO_TOKEN, "the token is missing or wrong", _OPEN)
-
-
-def _wrong_form(asked: AskedRequest) -> Refusal | None:
-    kind = asked.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if asked.method == "POST" and kind != "application/json":
-        return Refusal(415, "a POST must be JSON", "Content-Type: application/json")
-    length = asked.headers.get("content-length", "0")
-    if not length.isdecimal() or int(length[:12]) > LARGEST_BODY_BYTES:
-        return Refusal(413, f"more than {LARGEST_BODY_BYTES} bytes", "a run is asked for with a few words")
-    return None
-
-
-# There are no cookies, which all ports of a host share, and no CORS headers: no other page has any business here.
-
-_POLICY = (
-    "default-src 'none'; script-src 'nonce-{0}'; style-src 'nonce-{0}'; connect-src 'self'; img-src data:; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
-"""Only the script and the style of the page itself; what a model or a process calls itself can run nothing."""
-HEADERS = {
-    "referrer-policy": "no-referrer",
-    "x-content-type-options": "nosniff",
-    "x-frame-options": "DENY",
-    "cache-control": "no-store",
-    "cross-origin-opener-policy": "same-origin",
-    "cross-origin-resource-policy": "same-origin",
-    "cross-origin-embedder-policy": "require-corp",
-    "permissions-policy": "camera=(), microphone=(), geolocation=(), usb=()",
-}
-_REFUSED_PAGE = """<!doctype html>
-<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>unslow: refused</title><h1>{}</h1><p>{}.</p></html>
-"""
 
 
 class Guard:
@@ -211,3 +169,38 @@ def _with_headers(send: Send, nonce: str) -> Send:
         await send(message)
 
     return sending
+
+
+def refusal(asked: AskedRequest, own: ServerIdentity) -> Refusal | None:
+    """Why this request is refused; None where it may be answered."""
+    if len(asked.path) > LONGEST_PATH:
+        return Refusal(414, "there is no address that long", "see /api/v1/openapi.json")
+    if len(asked.path) + len(asked.query) + sum(len(k) + len(v) for k, v in asked.headers.items()) > LONGEST_HEAD:
+        return Refusal(431, "the address and the headers are too long", "ask for less")
+    if asked.headers.get("host", "").lower() not in own.hosts:
+        return Refusal(421, "this server does not answer to that name", f"ask {own.base}")
+    return _wrong_sender(asked, own) or _wrong_form(asked)
+
+
+def _wrong_sender(asked: AskedRequest, own: ServerIdentity) -> Refusal | None:
+    """Refused where a browser says that another page sent it, or where the token is missing."""
+    origin, site = asked.headers.get("origin"), asked.headers.get("sec-fetch-site", "none")
+    if asked.method not in METHODS:
+        return Refusal(405, f"{asked.method[:20]} is not a method of this server", f"use {', '.join(METHODS)}")
+    if (origin is not None and origin not in own.origins) or site not in _OWN_SITE:
+        return Refusal(403, "another page may not ask this server", _OPEN)
+    if asked.method != "GET" and origin is None:
+        return Refusal(403, "what starts or stops something must say where it comes from", f"Origin: {own.base}")
+    # The page has it in its address, for a browser can open it in no other way; all else sends it as a header
+    token = asked.parameter("token") if asked.path == PAGE else asked.headers.get(TOKEN_HEADER, "")
+    return None if own.knows(token) else Refusal(NO_TOKEN, "the token is missing or wrong", _OPEN)
+
+
+def _wrong_form(asked: AskedRequest) -> Refusal | None:
+    kind = asked.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if asked.method == "POST" and kind != "application/json":
+        return Refusal(415, "a POST must be JSON", "Content-Type: application/json")
+    length = asked.headers.get("content-length", "0")
+    if not length.isdecimal() or int(length[:12]) > LARGEST_BODY_BYTES:
+        return Refusal(413, f"more than {LARGEST_BODY_BYTES} bytes", "a run is asked for with a few words")
+    return None

@@ -48,6 +48,30 @@ from unslow.page.what_if.memory_view import Memory
 from unslow.show.units import rate, span
 from unslow.think.judge.judge import diagnose
 
+LABELS: dict[RunKind, str] = {
+    "diagnose": "Measure",
+    "bench": "Benchmark",
+    "depth": "Depth sweep",
+    "users": "Users sweep",
+}
+NOTHING_RUNS = "nothing runs here: the embedded engine is started on a made-up model, and nobody else is asked"
+_TOO_SOON = "it was stopped before anything was measured"
+_PICTURE_EVERY_S = 1.0  # Between two pictures of the samples: nobody follows more, and each takes some milliseconds
+_FIGURES: dict[str, Callable[[float], str]] = {
+    "decode_tokens_per_s": lambda speed: f"answers at {rate(speed)} tok/s",
+    "prefill_tokens_per_s": lambda speed: f"prompts at {rate(speed)} tok/s",
+    "time_to_first_token_s": lambda seconds: f"the first token after {span(seconds)}",
+}
+
+
+def first_look(wanted: ServeOptions) -> SeenMachine:
+    """What can be shown at once: a stored target whole, of a live one whatever needs no measuring."""
+    if not is_live(wanted.request.target):
+        return view_target(wanted.request, Silent(), benches=wanted.benches, verified=wanted.verified)
+    snapshot = glance(wanted.request)
+    report = spelled(diagnose(snapshot), snapshot)
+    return seen_of(report, Looked(snapshot), live=True, benches=wanted.benches, verified=wanted.verified)
+
 
 def glance(request: Looking) -> Snapshot:
     """What can be seen at once of the machine and of what the request names; no subjects where nothing runs."""
@@ -61,13 +85,33 @@ def glance(request: Looking) -> Snapshot:
         return discretion.facts(seen)
 
 
-LABELS: dict[RunKind, str] = {
-    "diagnose": "Measure",
-    "bench": "Benchmark",
-    "depth": "Depth sweep",
-    "users": "Users sweep",
-}
-NOTHING_RUNS = "nothing runs here: the embedded engine is started on a made-up model, and nobody else is asked"
+def memory_at(seen: SeenMachine, number: int, *, live: bool) -> Memory:
+    """What answers the sliders of a subject; NotThereError where nothing can be laid out, and why."""
+    subjects = seen.view.report.subjects
+    if not 0 <= number < len(subjects):
+        raise NotThereError(f"there is no subject {number}", f"there are {len(subjects)}, counted from 0")
+    case = list(seen.snapshot.cases())[subjects[number].number]
+    memory = memory_of(LiveSystem() if live else None, case)
+    if isinstance(memory, Unknown):
+        raise NotThereError(f"its memory can't be laid out: {memory.why}", memory.how_to_get)
+    return memory
+
+
+def offers_of(seen: SeenMachine, wanted: ServeOptions) -> list[Offer]:
+    """All of them; none for what was stored, which nobody can measure any more."""
+    if not is_live(wanted.request.target):
+        return []
+    numbers: list[int | None] = list(range(len(seen.view.report.subjects))) or [None]
+    kinds = [kind for kind in LABELS if kind in ("diagnose", "bench") or numbers != [None]]
+    offers = []
+    for number in numbers:
+        subject = subject_at(seen, number)
+        measured = subject is not None and "decode_tokens_per_s" in seen.view.report.subjects[number or 0].measured
+        for kind in kinds:
+            label = "Measure again" if kind == "diagnose" and measured else LABELS[kind]
+            offer = offered(seen.snapshot, subject, wanted.request, kind)
+            offers.append(msgspec.structs.replace(offer, subject=number, label=label))
+    return offers
 
 
 def offered(seen: Snapshot, subject: Subject | None, request: Looking, kind: RunKind) -> Offer:
@@ -100,44 +144,6 @@ def offered(seen: Snapshot, subject: Subject | None, request: Looking, kind: Run
     return msgspec.structs.replace(offer, words=f"{words}{to}")
 
 
-def first_look(wanted: ServeOptions) -> SeenMachine:
-    """What can be shown at once: a stored target whole, of a live one whatever needs no measuring."""
-    if not is_live(wanted.request.target):
-        return view_target(wanted.request, Silent(), benches=wanted.benches, verified=wanted.verified)
-    snapshot = glance(wanted.request)
-    report = spelled(diagnose(snapshot), snapshot)
-    return seen_of(report, Looked(snapshot), live=True, benches=wanted.benches, verified=wanted.verified)
-
-
-def memory_at(seen: SeenMachine, number: int, *, live: bool) -> Memory:
-    """What answers the sliders of a subject; NotThereError where nothing can be laid out, and why."""
-    subjects = seen.view.report.subjects
-    if not 0 <= number < len(subjects):
-        raise NotThereError(f"there is no subject {number}", f"there are {len(subjects)}, counted from 0")
-    case = list(seen.snapshot.cases())[subjects[number].number]
-    memory = memory_of(LiveSystem() if live else None, case)
-    if isinstance(memory, Unknown):
-        raise NotThereError(f"its memory can't be laid out: {memory.why}", memory.how_to_get)
-    return memory
-
-
-def offers_of(seen: SeenMachine, wanted: ServeOptions) -> list[Offer]:
-    """All of them; none for what was stored, which nobody can measure any more."""
-    if not is_live(wanted.request.target):
-        return []
-    numbers: list[int | None] = list(range(len(seen.view.report.subjects))) or [None]
-    kinds = [kind for kind in LABELS if kind in ("diagnose", "bench") or numbers != [None]]
-    offers = []
-    for number in numbers:
-        subject = subject_at(seen, number)
-        measured = subject is not None and "decode_tokens_per_s" in seen.view.report.subjects[number or 0].measured
-        for kind in kinds:
-            label = "Measure again" if kind == "diagnose" and measured else LABELS[kind]
-            offer = offered(seen.snapshot, subject, wanted.request, kind)
-            offers.append(msgspec.structs.replace(offer, subject=number, label=label))
-    return offers
-
-
 def check_offered(seen: SeenMachine, wanted: ServeOptions, asked: RunWanted) -> None:
     """UserError where a run is not among the offers, or is refused."""
     found = [one for one in offers_of(seen, wanted) if one.kind == asked.kind]
@@ -154,9 +160,6 @@ def subject_at(seen: SeenMachine, number: int | None) -> Subject | None:
     if number is None or not seen.view.report.subjects:
         return None
     return seen.snapshot.subjects[seen.view.report.subjects[number].number]
-
-
-_TOO_SOON = "it was stopped before anything was measured"
 
 
 class LiveRun(Observer):
@@ -258,68 +261,6 @@ def live_words(bench: Bench) -> str:
     return f"{said}; {len(bench.failures)} of {asked} requests failed: {bench.failures[0].why}"
 
 
-_FIGURES: dict[str, Callable[[float], str]] = {
-    "decode_tokens_per_s": lambda speed: f"answers at {rate(speed)} tok/s",
-    "prefill_tokens_per_s": lambda speed: f"prompts at {rate(speed)} tok/s",
-    "time_to_first_token_s": lambda seconds: f"the first token after {span(seconds)}",
-}
-
-
-def diagnosis_of(seen: SeenMachine, request: Looking, asked: RunWanted) -> Looking:
-    """The diagnosis of one server, or of all there are."""
-    request = request._replace(quick=True, seconds=None) if asked.quick else request
-    url = only_url(seen, asked)
-    return request._replace(target=url) if url else request
-
-
-def only_url(seen: SeenMachine, asked: RunWanted) -> str:
-    """The one server that a diagnosis is of; empty where there is one at most, or none is named."""
-    subject = subject_at(seen, asked.subject)
-    return subject.runtime.url.value_or("") if subject and len(seen.snapshot.subjects) > 1 else ""
-
-
-def bench_of(seen: SeenMachine, request: Looking, asked: RunWanted) -> BenchRequest:
-    """The benchmark or sweep of one subject, or of the embedded engine where nothing runs."""
-    subject = subject_at(seen, asked.subject if asked.subject is not None else 0)
-    quick = asked.quick or limits_of(request) == QUICK
-    target, model = None, request.model
-    if subject and not subject.runtime.embedded:
-        target = subject.runtime.url.value_or(None)
-        same = [one for one in seen.snapshot.subjects if one.runtime.url == subject.runtime.url]
-        model = subject.model.name.value_or(None) if len(same) > 1 else None
-    sweep = () if asked.kind == "bench" else (asked.kind,)
-    return BenchRequest(
-        target=target, quick=quick, sweep=sweep, model=model, evict=request.evict, api_key=request.api_key
-    )
-
-
-def with_diagnosis(before: SeenMachine, after: SeenMachine, wanted: ServeOptions, url: str) -> SeenMachine:
-    """The new diagnosis; where it is of one server among several, the others stay as they were seen."""
-    old = [(subject, _notes(before, n)) for n, subject in enumerate(before.snapshot.subjects)]
-    new = [(subject, _notes(after, n)) for n, subject in enumerate(after.snapshot.subjects)]
-    others = [one for one in old if one[0].runtime.url.value_or("") != url]
-    if not url or not others:
-        return after
-    all_of_them = [*new, *others]
-    snapshot = msgspec.structs.replace(after.snapshot, subjects=tuple(subject for subject, _ in all_of_them))
-    looked = Looked(snapshot, tuple(notes for _, notes in all_of_them), after.looked.course)
-    return _seen(looked, wanted, before.benches)
-
-
-def _notes(seen: SeenMachine, number: int) -> tuple[str, ...]:
-    notes = seen.looked.notes
-    return notes[number] if number < len(notes) else ()
-
-
-def _seen(looked: Looked, wanted: ServeOptions, benches: tuple[Bench, ...]) -> SeenMachine:
-    report = with_notes(spelled(diagnose(looked.snapshot), looked.snapshot), looked)
-    live = is_live(wanted.request.target)
-    return seen_of(report, looked, live=live, benches=benches, verified=wanted.verified)
-
-
-_PICTURE_EVERY_S = 1.0  # Between two pictures of the samples: nobody follows more, and each takes some milliseconds
-
-
 def perform(desk: ServerState, entry: StartedRun) -> None:
     """The whole of a run; it ends with a line that says how, whatever happens."""
     try:
@@ -376,3 +317,55 @@ def _ending(desk: ServerState, entry: StartedRun, live: LiveRun) -> RunLine:
     ended = f"stopped: {said}" if live.was_stopped and "stopped" not in said else said
     anyway = EVICTED if only_observed else ""
     return DoneLine(text=ended, stopped=live.was_stopped, reload=orders[0] != orders[1], anyway=anyway)
+
+
+def diagnosis_of(seen: SeenMachine, request: Looking, asked: RunWanted) -> Looking:
+    """The diagnosis of one server, or of all there are."""
+    request = request._replace(quick=True, seconds=None) if asked.quick else request
+    url = only_url(seen, asked)
+    return request._replace(target=url) if url else request
+
+
+def only_url(seen: SeenMachine, asked: RunWanted) -> str:
+    """The one server that a diagnosis is of; empty where there is one at most, or none is named."""
+    subject = subject_at(seen, asked.subject)
+    return subject.runtime.url.value_or("") if subject and len(seen.snapshot.subjects) > 1 else ""
+
+
+def bench_of(seen: SeenMachine, request: Looking, asked: RunWanted) -> BenchRequest:
+    """The benchmark or sweep of one subject, or of the embedded engine where nothing runs."""
+    subject = subject_at(seen, asked.subject if asked.subject is not None else 0)
+    quick = asked.quick or limits_of(request) == QUICK
+    target, model = None, request.model
+    if subject and not subject.runtime.embedded:
+        target = subject.runtime.url.value_or(None)
+        same = [one for one in seen.snapshot.subjects if one.runtime.url == subject.runtime.url]
+        model = subject.model.name.value_or(None) if len(same) > 1 else None
+    sweep = () if asked.kind == "bench" else (asked.kind,)
+    return BenchRequest(
+        target=target, quick=quick, sweep=sweep, model=model, evict=request.evict, api_key=request.api_key
+    )
+
+
+def with_diagnosis(before: SeenMachine, after: SeenMachine, wanted: ServeOptions, url: str) -> SeenMachine:
+    """The new diagnosis; where it is of one server among several, the others stay as they were seen."""
+    old = [(subject, _notes(before, n)) for n, subject in enumerate(before.snapshot.subjects)]
+    new = [(subject, _notes(after, n)) for n, subject in enumerate(after.snapshot.subjects)]
+    others = [one for one in old if one[0].runtime.url.value_or("") != url]
+    if not url or not others:
+        return after
+    all_of_them = [*new, *others]
+    snapshot = msgspec.structs.replace(after.snapshot, subjects=tuple(subject for subject, _ in all_of_them))
+    looked = Looked(snapshot, tuple(notes for _, notes in all_of_them), after.looked.course)
+    return _seen(looked, wanted, before.benches)
+
+
+def _notes(seen: SeenMachine, number: int) -> tuple[str, ...]:
+    notes = seen.looked.notes
+    return notes[number] if number < len(notes) else ()
+
+
+def _seen(looked: Looked, wanted: ServeOptions, benches: tuple[Bench, ...]) -> SeenMachine:
+    report = with_notes(spelled(diagnose(looked.snapshot), looked.snapshot), looked)
+    live = is_live(wanted.request.target)
+    return seen_of(report, looked, live=live, benches=benches, verified=wanted.verified)

@@ -29,31 +29,50 @@ Way = Literal["browser", "tunnel", "address"]
 _OWN_WINDOWS = ("darwin", "win32")  # Systems on which a session without a display is rare
 _USUAL_SSH_PORT = "22"
 _PARTS_OF_A_CONNECTION = 4
-
-
-def way_to_open(environment: Mapping[str, str], platform: str = sys.platform) -> Way:
-    """Which way there is: a browser opened over SSH would open on a screen that nobody looks at."""
-    if environment.get("SSH_CONNECTION") or environment.get("SSH_TTY"):
-        return "tunnel"
-    has_display = environment.get("DISPLAY") or environment.get("WAYLAND_DISPLAY")
-    return "browser" if has_display or platform in _OWN_WINDOWS else "address"
-
-
-def tunnel_command(port: int, environment: Mapping[str, str]) -> str:
-    """What to run on the machine with the browser. The port is the same on both sides: others are refused."""
-    parts = environment.get("SSH_CONNECTION", "").split()
-    host, ssh_port = parts[2:4] if len(parts) == _PARTS_OF_A_CONNECTION else ("THIS_MACHINE", _USUAL_SSH_PORT)
-    named = "" if ssh_port == _USUAL_SSH_PORT else f" -p {ssh_port}"
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):  # a user id without a name, as in containers
-        user = "USER"
-    return f"ssh -N -L {port}:127.0.0.1:{port}{named} {user}@{host}"
-
-
 _ENDING_S = 2  # For answers that are being written when the end comes
 _YOUNG_OBJECTS = 10_000
 """New ones between two looks for garbage, which are made by thousands for a slider's answer, and end with it."""
+
+
+def served(asked: ServeRequest, say: Callable[[str], None]) -> None:
+    """Serve the page until Ctrl-C; `say` is told where it is as soon as a browser can connect."""
+    wanted = wanted_of(asked)
+    gc.set_threshold(_YOUNG_OBJECTS)
+    with listening(asked.port) as listener:
+        own, ticket = owner_of(listener), Ticket()
+        desk = ServerState(wanted)
+        desk.begin()
+        say(as_json(own) if asked.json else as_words(own))
+        if not (asked.no_open or asked.json) and way_to_open(os.environ) == "browser":
+            import webbrowser
+
+            # without waiting: some browsers return only when they are closed
+            threading.Thread(target=webbrowser.open, args=(ticket.url(own),), daemon=True).start()
+        before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # a polite kill ends it as Ctrl-C does
+        try:
+            server_of(desk, own, ticket).run(sockets=[listener])
+        except KeyboardInterrupt:
+            pass  # how a server usually ends
+        finally:
+            desk.close()
+            signal.signal(signal.SIGTERM, before)
+
+
+def wanted_of(asked: ServeRequest) -> ServeOptions:
+    """What the flags mean; files are read now, so that a wrong one is told before anything is served."""
+    if asked.measure and (asked.passive or not is_live(asked.target)):
+        hint = "leave out --passive, or the stored TARGET"
+        raise UserError("--measure needs something that runs and may be asked", hint)
+    wanted = ServeOptions(resolve_request(asked), measure=asked.measure)
+    if asked.bench:
+        from unslow.commands._bench_history import read_benches
+
+        wanted = wanted._replace(benches=tuple(one for path in asked.bench for one in read_benches(path)))
+    if asked.verify:
+        from unslow.commands.verify.comparison import read_verified
+
+        wanted = wanted._replace(verified=read_verified(asked.verify))
+    return wanted
 
 
 def listening(port: int) -> socket.socket:
@@ -103,47 +122,6 @@ def server_of(desk: ServerState, own: ServerIdentity, ticket: Ticket) -> "uvicor
     return Server(config)
 
 
-def served(asked: ServeRequest, say: Callable[[str], None]) -> None:
-    """Serve the page until Ctrl-C; `say` is told where it is as soon as a browser can connect."""
-    wanted = wanted_of(asked)
-    gc.set_threshold(_YOUNG_OBJECTS)
-    with listening(asked.port) as listener:
-        own, ticket = owner_of(listener), Ticket()
-        desk = ServerState(wanted)
-        desk.begin()
-        say(as_json(own) if asked.json else as_words(own))
-        if not (asked.no_open or asked.json) and way_to_open(os.environ) == "browser":
-            import webbrowser
-
-            # without waiting: some browsers return only when they are closed
-            threading.Thread(target=webbrowser.open, args=(ticket.url(own),), daemon=True).start()
-        before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # a polite kill ends it as Ctrl-C does
-        try:
-            server_of(desk, own, ticket).run(sockets=[listener])
-        except KeyboardInterrupt:
-            pass  # how a server usually ends
-        finally:
-            desk.close()
-            signal.signal(signal.SIGTERM, before)
-
-
-def wanted_of(asked: ServeRequest) -> ServeOptions:
-    """What the flags mean; files are read now, so that a wrong one is told before anything is served."""
-    if asked.measure and (asked.passive or not is_live(asked.target)):
-        hint = "leave out --passive, or the stored TARGET"
-        raise UserError("--measure needs something that runs and may be asked", hint)
-    wanted = ServeOptions(resolve_request(asked), measure=asked.measure)
-    if asked.bench:
-        from unslow.commands._bench_history import read_benches
-
-        wanted = wanted._replace(benches=tuple(one for path in asked.bench for one in read_benches(path)))
-    if asked.verify:
-        from unslow.commands.verify.comparison import read_verified
-
-        wanted = wanted._replace(verified=read_verified(asked.verify))
-    return wanted
-
-
 def as_json(own: ServerIdentity) -> str:
     """The address for a program, on one line."""
     shown = {"schema": "unslow.serve/1", "unslow_version": __version__, "pid": os.getpid()}
@@ -160,3 +138,23 @@ def as_words(own: ServerIdentity) -> str:
             "and open the same address.",
         ]
     return "\n".join([*lines, "it is for you alone: whoever has the address can see it. Ctrl-C ends it."])
+
+
+def way_to_open(environment: Mapping[str, str], platform: str = sys.platform) -> Way:
+    """Which way there is: a browser opened over SSH would open on a screen that nobody looks at."""
+    if environment.get("SSH_CONNECTION") or environment.get("SSH_TTY"):
+        return "tunnel"
+    has_display = environment.get("DISPLAY") or environment.get("WAYLAND_DISPLAY")
+    return "browser" if has_display or platform in _OWN_WINDOWS else "address"
+
+
+def tunnel_command(port: int, environment: Mapping[str, str]) -> str:
+    """What to run on the machine with the browser. The port is the same on both sides: others are refused."""
+    parts = environment.get("SSH_CONNECTION", "").split()
+    host, ssh_port = parts[2:4] if len(parts) == _PARTS_OF_A_CONNECTION else ("THIS_MACHINE", _USUAL_SSH_PORT)
+    named = "" if ssh_port == _USUAL_SSH_PORT else f" -p {ssh_port}"
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a user id without a name, as in containers
+        user = "USER"
+    return f"ssh -N -L {port}:127.0.0.1:{port}{named} {user}@{host}"

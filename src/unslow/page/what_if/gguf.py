@@ -39,6 +39,15 @@ from unslow.think.setup import Setup
 from unslow.think.speed.rows import CPU, PREFILL
 
 _SHARE = 4  # Of a short context, what a prompt takes, and what an answer does: a quarter each
+_MOST_NOTES = 6000  # Answers and parts of models that are remembered; each is a few hundred bytes
+
+
+class PriceFactors(NamedTuple):
+    """The report's expectation of what runs over its price: three factors of the price's middle, None where none."""
+
+    group: str = ""
+    decode: Range | None = None
+    prefill: Range | None = None
 
 
 class Speeds(NamedTuple):
@@ -55,14 +64,6 @@ class Speeds(NamedTuple):
         pairs = (self.decode, expected.decode), (self.prefill, expected.prefill)
         decode, prefill = (_scaled(speed.mid, by.low, by.mid, by.high) if by else speed for speed, by in pairs)
         return Speeds(decode, prefill, self.group)
-
-
-class PriceFactors(NamedTuple):
-    """The report's expectation of what runs over its price: three factors of the price's middle, None where none."""
-
-    group: str = ""
-    decode: Range | None = None
-    prefill: Range | None = None
 
 
 class Priced(NamedTuple):
@@ -96,13 +97,6 @@ class Priced(NamedTuple):
             _scaled(price.prefill_tokens_per_s, prefill.low, 1.0, prefill.high),
             group,
         )
-
-
-def _scaled(price: float, low: float, mid: float, high: float) -> Range:
-    return Range(low=price * low, mid=price * mid, high=price * high)
-
-
-_MOST_NOTES = 6000  # Answers and parts of models that are remembered; each is a few hundred bytes
 
 
 class Subject(NamedTuple):
@@ -268,6 +262,19 @@ class GgufAnswers:
         return (*notes, *subject.notes)
 
 
+def asked_now(found: FoundModel, setup: Setup) -> AskedSettings:
+    """Where the sliders stand for a setup."""
+    base, everything = setup.settings, found.blueprint.count("block_count") + 1
+    layers = everything if base.gpu_layers < 0 else min(base.gpu_layers, everything)
+    return AskedSettings(
+        context=base.context if base.unified else max(1, base.context // base.slots),
+        gpu_layers=layers if setup.hardware.rooms else 0,
+        kv_type=base.cache_types,
+        quant=found.quant if found.quant not in ("", "?") else "as it is",
+        slots=base.slots,
+    )
+
+
 def parts_of(shown: MemoryShown) -> Need:
     """What a model asks of a memory."""
     return Need(shown.weights_bytes, shown.kv_bytes, shown.compute_bytes)
@@ -280,14 +287,5 @@ def host_bar(room: Room | None, parts: Need) -> MemoryBar:
     return bar_of(room, AskedBytes(parts), is_host=True)
 
 
-def asked_now(found: FoundModel, setup: Setup) -> AskedSettings:
-    """Where the sliders stand for a setup."""
-    base, everything = setup.settings, found.blueprint.count("block_count") + 1
-    layers = everything if base.gpu_layers < 0 else min(base.gpu_layers, everything)
-    return AskedSettings(
-        context=base.context if base.unified else max(1, base.context // base.slots),
-        gpu_layers=layers if setup.hardware.rooms else 0,
-        kv_type=base.cache_types,
-        quant=found.quant if found.quant not in ("", "?") else "as it is",
-        slots=base.slots,
-    )
+def _scaled(price: float, low: float, mid: float, high: float) -> Range:
+    return Range(low=price * low, mid=price * mid, high=price * high)

@@ -1,7 +1,4 @@
-"""The parts of a memory view.
-
-Bars that add up to the capacity, the places of the sliders, and a summary in one sentence.
-"""
+"""The parts of a memory view: bars that add up to the capacity, the places of the sliders, and a summary."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,10 +18,19 @@ from unslow.think.report import Range
 from unslow.think.setup import SAME_MEMORY
 
 UNNAMED = "other programs, not named"
-
 _ORDER = ("weights", "kv", "compute", "stranger", "reserve")
 """In which parts lie; others and the reserve have their room first."""
 _MOST_NAMED = 8  # Strangers that are told apart; the smaller ones are one part
+KnobName = Literal["context", "gpu_layers", "kv_type", "quant", "slots"]
+SHORTEST_CONTEXT = 2048  # A shorter one is no use for a conversation
+LIMITS = {"context": (256, 2**27), "slots": (1, 256)}  # As `unslow fit` takes them
+LABELS: dict[KnobName, str] = {
+    "context": "Context of each conversation",
+    "gpu_layers": "Layers on the GPU",
+    "kv_type": "Type of the KV cache",
+    "quant": "Quant of the weights",
+    "slots": "Conversations at a time",
+}
 
 
 class Stranger(NamedTuple):
@@ -42,6 +48,65 @@ class AskedBytes(NamedTuple):
     later_bytes: int = 0  # What the first prompt takes beside all buffers
     beside_bytes: int = 0
     """Of a memory that the host shares: what the runtime asks of it as the host's, which is in `parts` too."""
+
+
+class AskedSettings(NamedTuple):
+    """Where the sliders stand."""
+
+    context: int
+    gpu_layers: int
+    kv_type: str
+    quant: str
+    slots: int
+
+
+class LayerCount(NamedTuple):
+    """How many layers lie on GPUs, the output counted as one, and of how many of these some matrices do not."""
+
+    on_gpus: int
+    everything: int
+    parted: int = 0
+
+
+class Memory:
+    """The memory of one subject, with sliders."""
+
+    def __init__(self, view: MemoryView, answer: Callable[[Mapping[str, str]], WhatIf]) -> None:
+        self._view, self._answer = view, answer
+
+    def view(self) -> MemoryView:
+        return self._view
+
+    def what_if(self, settings: Mapping[str, str]) -> WhatIf:
+        """With these settings, and those of now for the rest; UserError where they can't be."""
+        asked = parse_settings(self._view.sliders, settings)
+        return self._view.now if asked == self._view.now.settings else self._answer(asked)
+
+    def ready(self) -> tuple[WhatIf, ...]:
+        """Every answer to one slider moved alone: for a file that can ask nobody."""
+        places = [(slider, choice.value) for slider in self._view.sliders for choice in slider.choices]
+        return tuple(self.what_if({slider.knob: value}) for slider, value in places if value != slider.value)
+
+
+def parse_settings(sliders: Sequence[Slider], settings: Mapping[str, str]) -> dict[str, str]:
+    """A value for every slider: as asked, else as it stands; UserError for what can't be."""
+    known = {slider.knob: slider for slider in sliders}
+    strange = sorted(set(settings) - set(known))
+    if strange:
+        raise UserError(f"there is no slider {strange[0][:40]!r}", f"there are {', '.join(known) or 'none here'}")
+    return {knob: _value(slider, settings.get(knob, slider.value)) for knob, slider in known.items()}
+
+
+def _value(slider: Slider, value: str) -> str:
+    values = [choice.value for choice in slider.choices]
+    if value in values:
+        return value
+    if slider.knob not in LIMITS:
+        few = values if len(values) <= 24 else (*values[:2], "...", values[-1])  # noqa: PLR2004 (what can be read)
+        raise UserError(f"{slider.knob} {value[:40]!r} can't be", f"it is one of {', '.join(few)}")
+    least, most = LIMITS[slider.knob]
+    option = Option("its slider moves between them", name=slider.knob, least=least, most=most)
+    return str(Field(slider.knob, option, COUNT, None, several=False).value(value[:40]))
 
 
 def bar_of(room: Room, asked: AskedBytes, strangers: Sequence[Stranger] = (), *, is_host: bool = False) -> MemoryBar:
@@ -106,19 +171,9 @@ def named_strangers(held: int, strangers: Sequence[Stranger], *, is_host: bool =
     return found
 
 
-KnobName = Literal["context", "gpu_layers", "kv_type", "quant", "slots"]
-SHORTEST_CONTEXT = 2048  # A shorter one is no use for a conversation
-LIMITS = {"context": (256, 2**27), "slots": (1, 256)}  # As `unslow fit` takes them
-
-
-class AskedSettings(NamedTuple):
-    """Where the sliders stand."""
-
-    context: int
-    gpu_layers: int
-    kv_type: str
-    quant: str
-    slots: int
+def slider(knob: KnobName, value: str, choices: tuple[Choice, ...], label: str = "") -> Slider:
+    """One that stands at this value; with the label of its knob where it has none of its own."""
+    return Slider(knob=knob, label=label or LABELS[knob], value=value, choices=choices)
 
 
 def context_choices(now: int, trained: int) -> tuple[Choice, ...]:
@@ -161,69 +216,6 @@ def slot_choices(now: int, *, shared: bool = False) -> tuple[Choice, ...]:
     return tuple(Choice(value=str(n), label=label(n)) for n in sorted({now, *(1, 2, 4, 8, 16)}))
 
 
-LABELS: dict[KnobName, str] = {
-    "context": "Context of each conversation",
-    "gpu_layers": "Layers on the GPU",
-    "kv_type": "Type of the KV cache",
-    "quant": "Quant of the weights",
-    "slots": "Conversations at a time",
-}
-
-
-def slider(knob: KnobName, value: str, choices: tuple[Choice, ...], label: str = "") -> Slider:
-    """One that stands at this value; with the label of its knob where it has none of its own."""
-    return Slider(knob=knob, label=label or LABELS[knob], value=value, choices=choices)
-
-
-class Memory:
-    """The memory of one subject, with sliders."""
-
-    def __init__(self, view: MemoryView, answer: Callable[[Mapping[str, str]], WhatIf]) -> None:
-        self._view, self._answer = view, answer
-
-    def view(self) -> MemoryView:
-        return self._view
-
-    def what_if(self, settings: Mapping[str, str]) -> WhatIf:
-        """With these settings, and those of now for the rest; UserError where they can't be."""
-        asked = parse_settings(self._view.sliders, settings)
-        return self._view.now if asked == self._view.now.settings else self._answer(asked)
-
-    def ready(self) -> tuple[WhatIf, ...]:
-        """Every answer to one slider moved alone: for a file that can ask nobody."""
-        places = [(slider, choice.value) for slider in self._view.sliders for choice in slider.choices]
-        return tuple(self.what_if({slider.knob: value}) for slider, value in places if value != slider.value)
-
-
-def parse_settings(sliders: Sequence[Slider], settings: Mapping[str, str]) -> dict[str, str]:
-    """A value for every slider: as asked, else as it stands; UserError for what can't be."""
-    known = {slider.knob: slider for slider in sliders}
-    strange = sorted(set(settings) - set(known))
-    if strange:
-        raise UserError(f"there is no slider {strange[0][:40]!r}", f"there are {', '.join(known) or 'none here'}")
-    return {knob: _value(slider, settings.get(knob, slider.value)) for knob, slider in known.items()}
-
-
-def _value(slider: Slider, value: str) -> str:
-    values = [choice.value for choice in slider.choices]
-    if value in values:
-        return value
-    if slider.knob not in LIMITS:
-        few = values if len(values) <= 24 else (*values[:2], "...", values[-1])  # noqa: PLR2004 (what can be read)
-        raise UserError(f"{slider.knob} {value[:40]!r} can't be", f"it is one of {', '.join(few)}")
-    least, most = LIMITS[slider.knob]
-    option = Option("its slider moves between them", name=slider.knob, least=least, most=most)
-    return str(Field(slider.knob, option, COUNT, None, several=False).value(value[:40]))
-
-
-class LayerCount(NamedTuple):
-    """How many layers lie on GPUs, the output counted as one, and of how many of these some matrices do not."""
-
-    on_gpus: int
-    everything: int
-    parted: int = 0
-
-
 def verdict_with(verdict: Fits, layers: LayerCount, devices: Sequence[MemoryShown]) -> Fits:
     """What fits with a part of it on the host, though there is a GPU, fits in part."""
     is_whole = layers.on_gpus >= layers.everything and not layers.parted
@@ -253,6 +245,12 @@ def what_if_summary(
     return f"{said}{tight}{expected}"
 
 
+def overfull(devices: Sequence[MemoryShown], host: MemoryShown) -> str:
+    """Of something that runs though it is more than there is."""
+    told = _short_of(devices, host)
+    return f"It runs, and {told} for all that it asked for: some of it is not in use yet, or lies elsewhere"
+
+
 def _short_of(devices: Sequence[MemoryShown], host: MemoryShown) -> str:
     short = [memory for memory in (*devices, host) if memory.lacking_bytes]
     if len(short) > 1 and host.name == SAME_MEMORY:  # which the device's own lack tells of
@@ -264,12 +262,6 @@ def _short_of(devices: Sequence[MemoryShown], host: MemoryShown) -> str:
         for name, count in counted.items()
     ]
     return " and ".join(told[:3])
-
-
-def overfull(devices: Sequence[MemoryShown], host: MemoryShown) -> str:
-    """Of something that runs though it is more than there is."""
-    told = _short_of(devices, host)
-    return f"It runs, and {told} for all that it asked for: some of it is not in use yet, or lies elsewhere"
 
 
 def _used(memories: Sequence[MemoryShown]) -> str:

@@ -1,12 +1,8 @@
-"""What runs now on llama.cpp or what is built on it.
-
-What lies in memory, where its layers lie, and its own line, changed.
-"""
+"""What runs now on llama.cpp or what is built on it: its settings, what lies in memory, and its own line, changed."""
 
 import re
-from bisect import bisect_left
-from collections.abc import Callable, Sequence
-from functools import cache, partial
+from collections.abc import Sequence
+from functools import partial
 
 import msgspec
 
@@ -33,17 +29,10 @@ from unslow.page.what_if.memory_view import (
     verdict_with,
     what_if_summary,
 )
-from unslow.think.case.demand import fuses_of, read_shape, rotates_of
-from unslow.think.case.placement import read_placement_or_none
+from unslow.page.what_if.placed_layers import placed_unseen, with_its_own
+from unslow.think.case.demand import fuses_of, rotates_of
 from unslow.think.case.prediction import Prediction, predict, predict_prefill
-from unslow.think.case.vram import (
-    margin_bytes,
-    other_gpu_processes,
-    own_bytes_on,
-    own_is_counted,
-    own_lent_bytes,
-    runtime_sees_gpu,
-)
+from unslow.think.case.vram import other_gpu_processes
 from unslow.think.case.work import depth_of
 from unslow.think.fit.answers import shown_memory, verdict_of
 from unslow.think.fit.report import MemoryShown
@@ -60,145 +49,12 @@ from unslow.think.plan.running import given_back, gpus_at_work, seen_hardware, s
 from unslow.think.report import Range
 from unslow.think.setup import SAME_MEMORY, Setup
 
-_UNTOLD = "nothing tells how many layers are on the GPU"
-
-
-def placed_unseen(case: Case, answers: GgufAnswers) -> tuple[int, str] | None:
-    """How many layers that nobody counted should be on GPUs, the output counted as one, and why so many.
-
-    None where they were counted, or where nothing came to lie.
-    """
-    runtime, everything = case.runtime, answers.subject.everything
-    if not answers.subject.gpus or isinstance(runtime.gpu_layers, Known) or isinstance(runtime.buffers, Known):
-        return None
-    size, held = runtime.size_bytes.value_or(0), runtime.size_vram_bytes
-    share = runtime.vram_share.value_or(held.value / size if size and isinstance(held, Known) else None)
-    if share is not None:  # that the server itself says is in GPU memory, as Ollama does
-        share = min(1.0, share)
-        layers = round(share * everything)
-        return layers, f"the server says that {share:.0%} of the model is on the GPU: about {layers} layers"
-    told = runtime.gpu_layers_set
-    if isinstance(told, Known) and told.value >= 0:
-        return min(told.value, everything), f"{_UNTOLD}; it was told {told.value}"
-    if case.runtime.state.value_or("loaded") == "failed":
-        return None
-    return _by_bytes(case, answers) or (None if _is_known_otherwise(case) else _that_fit(case, answers))
-
-
-def _by_bytes(case: Case, answers: GgufAnswers) -> tuple[int, str] | None:
-    """By what it holds; None where nobody tells that, or where bytes are no number of layers."""
-    counted = [own_bytes_on(case, gpu) for gpu in answers.subject.gpus]
-    is_listed = own_is_counted(case) and any(counted)
-    held = sum(size or 0.0 for size in counted) + own_lent_bytes(case) if is_listed else None
-    if case.model.experts.value_or(0) > 1 or case.runtime.tensor_overrides.value_or([]):  # parts may lie apart
-        note = f"{_UNTOLD}: what the driver counts as the server's is taken for whole ones"
-        seen = held is not None and _is_known_otherwise(case)
-        return (answers.subject.now.gpu_layers, note) if seen else None
-    if held is not None:
-        layers = _layers_of(answers, held)
-        return layers, f"{_UNTOLD}; what the driver counts as the server's comes to {layers}"
-    unnamed = 0 if _is_known_otherwise(case) else sum(unnamed_bytes(case, answers.subject))
-    if not unnamed:
-        return None
-    layers = _layers_of(answers, unnamed)
-    return layers, f"{_UNTOLD}; the memory in use that nobody is named for comes to {layers}"
-
-
-def _that_fit(case: Case, answers: GgufAnswers) -> tuple[int, str]:
-    """As many as have room in what others leave; what has no name is taken for its own."""
-    subject, own = answers.subject, unnamed_bytes(case, answers.subject)
-    margin = margin_bytes(case) / len(subject.gpus)
-    pairs = zip(subject.hardware.rooms, own, strict=True)
-    rooms = tuple(room._replace(others_bytes=room.others_bytes - size) for room, size in pairs)
-    free = GgufAnswers(subject.with_rooms(rooms))
-
-    def fits(layers: int) -> bool:
-        laid = free.laid_out(subject.now._replace(gpu_layers=layers))
-        return all(shown.fits is not False and (shown.free_bytes or 0) >= margin for shown in laid.devices)
-
-    layers = _most(subject.everything, fits)
-    return layers, f"{_UNTOLD}; {layers} would fit"
-
-
-def with_its_own(case: Case, answers: GgufAnswers) -> Subject:
-    """The subject with what it holds itself not counted among others, where the driver does not name it.
-
-    In a container, and with most drivers but NVIDIA's, nobody tells whose the memory is.
-    """
-    subject, unnamed = answers.subject, unnamed_bytes(case, answers.subject)
-    if not any(unnamed):
-        return subject
-    devices = answers.laid_out(subject.now).devices
-    rooms = tuple(
-        room._replace(others_bytes=room.others_bytes - min(size, shown.total_bytes + room.context_bytes))
-        if shown.total_bytes
-        else room
-        for room, shown, size in zip(subject.hardware.rooms, devices, unnamed, strict=True)
-    )
-    return subject.with_rooms(rooms)
-
-
-def unnamed_bytes(case: Case, subject: Subject) -> list[int]:
-    """What is in use of each GPU and has no name, where something runs there that has none either; else nothing."""
-    runs = case.runtime.state.value_or("loaded") != "failed" and runtime_sees_gpu(case) is not False
-    if not runs or any(given_back(case, subject.gpus)) or any(room.unified for room in subject.hardware.rooms):
-        return [0] * len(subject.hardware.rooms)
-    named = [sum(stranger.bytes or 0 for stranger in others) for others in subject.strangers]
-    return [max(0, room.others_bytes - size) for room, size in zip(subject.hardware.rooms, named, strict=True)]
-
-
-def _layers_of(answers: GgufAnswers, held: float) -> int:
-    """The layers that so many bytes come nearest to."""
-    subject = answers.subject
-
-    @cache
-    def taken(layers: int) -> float:
-        """Of all GPUs, with what the runtime holds there before any buffer."""
-        laid = answers.laid_out(subject.now._replace(gpu_layers=layers))
-        pairs = zip(laid.devices, subject.hardware.rooms, strict=True)
-        return float(sum(shown.total_bytes + room.context_bytes for shown, room in pairs if shown.total_bytes))
-
-    return _most(subject.everything, lambda layers: (taken(layers) + taken(layers - 1)) / 2 <= held)
-
-
-def _is_known_otherwise(case: Case) -> bool:
-    """Whether the kind of engine, or what it holds, tells where its weights lie."""
-    try:
-        return read_placement_or_none(case, read_shape(case)) is not None
-    except MissingFactError:
-        return False
-
-
-def _most(everything: int, holds: Callable[[int], bool]) -> int:
-    """The largest number of layers of which it holds, as of all that are fewer; 0 where it does of none."""
-    return bisect_left(range(1, everything + 1), x=True, key=lambda layers: not holds(layers))
-
-
-def line_of(case: Case, now: AskedSettings, asked: AskedSettings, settings: Settings) -> str:
-    """The lines to type; empty where nothing differs, or where it is another file that nobody has."""
-    if asked.quant != now.quant:
-        return ""
-    changes = []
-    if (asked.context, asked.slots) != (now.context, now.slots):
-        changes.append(Knob.CONTEXT_LENGTH.to(settings.context))
-    if asked.slots != now.slots:
-        changes.append(Knob.PARALLEL.to(asked.slots))
-    if asked.kv_type != now.kv_type:
-        changes.append(Knob.KV_CACHE_TYPE.to(asked.kv_type))
-        if settings.value_type not in ("F16", "BF16", "F32"):
-            changes.append(Knob.FLASH_ATTENTION.to(value=True))
-    pinned = isinstance(case.runtime.gpu_layers_set, Known) or settings.gpu_layers < 0
-    if asked.gpu_layers != now.gpu_layers or (changes and not pinned):  # its own fit would choose anew
-        changes.append(Knob.GPU_LAYERS.to(asked.gpu_layers))
-    try:
-        spelled = commands_for(changes, case) if changes else None
-    except UserError:  # a runtime that has no words at all
-        return ""
-    return "\n".join(spelled.lines) if spelled else ""
-
-
+REPORTED = "from its own log: the buffers that it says it allocated"
 _WHERE = "run unslow on the machine itself"
 _MOST_CONTEXT = 2**27  # More than any model was trained for; a log may claim anything
+_MOST_SCALED = 4.0
+"""A prediction that is so many times another is of something else than settings: then prices stay as they are."""
+_NUMBER = re.compile(r"(?<!\d)(\d+)$")
 
 
 def seen_subject(system: System | None, case: Case) -> Subject | Unknown:
@@ -287,19 +143,6 @@ def _with_speed(case: Case, gpus: tuple[Gpu, ...], memory: Hardware, current: Cu
         return None
 
 
-def cache_types(case: Case, found: FoundModel, base: Settings) -> list[str]:
-    """The types that its runtime can be told, and with which llama.cpp starts."""
-    name = case.runtime.name.value_or("")
-    able = ABILITIES.get({"Ollama": "ollama", "LM Studio": "lm_studio"}.get(name, "llama.cpp"), ABILITIES["llama.cpp"])
-    return startable(found, base, able.cache_types)
-
-
-def startable(found: FoundModel, base: Settings, kinds: tuple[str, ...]) -> list[str]:
-    """The types of cache with which llama.cpp starts."""
-    hyper = hyper_of(found.blueprint)
-    return [kind.lower() for kind in kinds if not refusal(hyper, base._replace(key_type=kind, value_type=kind))]
-
-
 def strangers_on(case: Case, gpu: Gpu) -> tuple[Stranger, ...]:
     """The programs that hold memory of a GPU and are not the runtime."""
     found, others = [], other_gpu_processes(case)
@@ -312,10 +155,40 @@ def strangers_on(case: Case, gpu: Gpu) -> tuple[Stranger, ...]:
     return tuple(found)
 
 
-REPORTED = "from its own log: the buffers that it says it allocated"
-_NUMBER = re.compile(r"(?<!\d)(\d+)$")
-_MOST_SCALED = 4.0
-"""A prediction that is so many times another is of something else than settings: then prices stay as they are."""
+def line_of(case: Case, now: AskedSettings, asked: AskedSettings, settings: Settings) -> str:
+    """The lines to type; empty where nothing differs, or where it is another file that nobody has."""
+    if asked.quant != now.quant:
+        return ""
+    changes = []
+    if (asked.context, asked.slots) != (now.context, now.slots):
+        changes.append(Knob.CONTEXT_LENGTH.to(settings.context))
+    if asked.slots != now.slots:
+        changes.append(Knob.PARALLEL.to(asked.slots))
+    if asked.kv_type != now.kv_type:
+        changes.append(Knob.KV_CACHE_TYPE.to(asked.kv_type))
+        if settings.value_type not in ("F16", "BF16", "F32"):
+            changes.append(Knob.FLASH_ATTENTION.to(value=True))
+    pinned = isinstance(case.runtime.gpu_layers_set, Known) or settings.gpu_layers < 0
+    if asked.gpu_layers != now.gpu_layers or (changes and not pinned):  # its own fit would choose anew
+        changes.append(Knob.GPU_LAYERS.to(asked.gpu_layers))
+    try:
+        spelled = commands_for(changes, case) if changes else None
+    except UserError:  # a runtime that has no words at all
+        return ""
+    return "\n".join(spelled.lines) if spelled else ""
+
+
+def cache_types(case: Case, found: FoundModel, base: Settings) -> list[str]:
+    """The types that its runtime can be told, and with which llama.cpp starts."""
+    name = case.runtime.name.value_or("")
+    able = ABILITIES.get({"Ollama": "ollama", "LM Studio": "lm_studio"}.get(name, "llama.cpp"), ABILITIES["llama.cpp"])
+    return startable(found, base, able.cache_types)
+
+
+def startable(found: FoundModel, base: Settings, kinds: tuple[str, ...]) -> list[str]:
+    """The types of cache with which llama.cpp starts."""
+    hyper = hyper_of(found.blueprint)
+    return [kind.lower() for kind in kinds if not refusal(hyper, base._replace(key_type=kind, value_type=kind))]
 
 
 def now_of(case: Case, answers: GgufAnswers) -> tuple[WhatIf, str]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from unslow.live.server import Minute, rates_of
+from unslow.live.rates import Minute, rates_of
 from unslow.look.bench.trials.observations import Look
 from unslow.look.bench.trials.server_work import Decoding, TaskPrompt, Work
 

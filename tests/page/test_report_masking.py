@@ -7,7 +7,8 @@ from unslow.commands.diagnose.look import Looked
 from unslow.facts.machine import Gpu, GpuProcess
 from unslow.facts.snapshot import Case, Snapshot, Subject
 from unslow.facts.values import GIB
-from unslow.page.build import masked_view, view_of
+from unslow.page.build import view_of
+from unslow.page.report import masked_view
 from unslow.page.view import View
 from unslow.think.judge.judge import diagnose
 
