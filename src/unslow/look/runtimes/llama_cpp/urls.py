@@ -16,15 +16,9 @@ from unslow.look.command_line import UNSET
 from unslow.look.contradictions import added_contradictions
 from unslow.look.gguf_server_flags import parse_settings, without_secrets
 from unslow.look.openai_api import LOCKED, OK, Server, json_if_ok
+from unslow.look.runtimes._gguf_answers import http_subject, is_router, read_answers
 from unslow.look.runtimes._gguf_process import is_llama_server, read_log
-from unslow.look.runtimes._gguf_server import (
-    http_subject,
-    is_router,
-    read_answers,
-    read_server,
-    settled_subject,
-    with_file,
-)
+from unslow.look.runtimes._gguf_server import read_server, settled_subject, with_file
 from unslow.look.runtimes._gguf_settings import requested_settings
 from unslow.look.server_answers import objects_at, value_at
 from unslow.look.system import Answer, LookError, System, try_look

@@ -15,22 +15,9 @@ from unslow.look.command_line import UNSET, Setting, name_of_path
 from unslow.look.logs.vllm import DIALECT
 from unslow.look.openai_api import ListedModel, Server, json_if_ok, parse_model_list
 from unslow.look.processes import Process, ancestors, not_started_by, outermost, words_of
+from unslow.look.runtimes._engine_answers import Place, count, facts_at, gibibytes, share, text, truth
 from unslow.look.runtimes._engine_flags import config_path, read_config
-from unslow.look.runtimes._engine_server import (
-    Place,
-    count,
-    facts_at,
-    find_servers,
-    gibibytes,
-    model_of_name,
-    places_of,
-    read_own_log,
-    share,
-    text,
-    truth,
-    url_of,
-    with_files,
-)
+from unslow.look.runtimes._engine_server import find_servers, model_of_name, places_of, read_own_log, url_of, with_files
 from unslow.look.runtimes._process import process_facts
 from unslow.look.runtimes.vllm.flags import (
     FLAGS,

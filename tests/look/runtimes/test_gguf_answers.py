@@ -5,7 +5,7 @@ import pytest
 from doubles import FakeSystem
 
 from unslow.facts.values import Absence, Origin, Unknown
-from unslow.look.runtimes._gguf_server import (
+from unslow.look.runtimes._gguf_answers import (
     parse_health,
     parse_metrics,
     parse_models,
