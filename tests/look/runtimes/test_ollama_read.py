@@ -8,7 +8,7 @@ from doubles import FakeSystem
 
 from unslow.facts.values import Absence, Known, Unknown
 from unslow.look.processes import Process
-from unslow.look.runtimes.ollama.processes import parse_unit
+from unslow.look.runtimes.ollama.log import parse_unit
 from unslow.look.runtimes.ollama.server import read, read_url
 from unslow.look.system import Answer, Finished, LookError
 
