@@ -3,7 +3,8 @@
 import re
 
 from unslow.look.logs.dialect import Rules
-from unslow.look.logs.serving_rules import Moment, Reading, note_model, parse_whole_number, serving_dialect
+from unslow.look.logs.serving_rules import note_model, serving_dialect
+from unslow.look.logs.serving_state import Moment, Reading, parse_whole_number
 
 _SECONDS = {"s": 1.0, "ms": 1e-3, "µs": 1e-6, "us": 1e-6, "ns": 1e-9}
 _LONGEST_TOKEN_S = 3600.0

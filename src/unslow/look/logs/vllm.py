@@ -10,18 +10,15 @@ from unslow.facts.masking import masked_text
 from unslow.facts.runtime import AllocationFailure, Buffer, SeenDevice
 from unslow.facts.values import NOT_LOOKED, reported
 from unslow.look.logs.dialect import Rules
-from unslow.look.logs.serving_rules import (
+from unslow.look.logs.serving_rules import gpu_of_worker, note_model, note_settings, serving_dialect
+from unslow.look.logs.serving_state import (
     NUMBER,
     Moment,
     Reading,
-    gpu_of_worker,
-    note_model,
-    note_settings,
     parse_fraction,
     parse_share,
     parse_size,
     parse_whole_number,
-    serving_dialect,
 )
 
 BLOCK_TOKENS = 16  # Tokens in a block of the cache unless vLLM is told otherwise; the oldest logs count blocks only

@@ -16,7 +16,7 @@ from unslow.facts.snapshot import Subject
 from unslow.facts.values import Fact, Known, Unknown, first_known, not_found, reported
 from unslow.look.command_line import name_of_path
 from unslow.look.logs import llama_cpp, ollama
-from unslow.look.logs.ollama_commands import asked_facts
+from unslow.look.logs.ollama_options import asked_facts
 from unslow.look.logs.stream import clean_line
 from unslow.look.models.stores import read_surroundings
 from unslow.look.processes import Process

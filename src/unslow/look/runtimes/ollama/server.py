@@ -20,7 +20,7 @@ from unslow.facts.values import MIB, NOT_LOOKED, Fact, Known, estimated, first_k
 from unslow.look.command_line import name_of_path
 from unslow.look.contradictions import added_contradictions, contradictions
 from unslow.look.logs.ollama.load_lines import command_facts
-from unslow.look.logs.ollama_commands import asked_facts
+from unslow.look.logs.ollama_options import asked_facts
 from unslow.look.openai_api import Server
 from unslow.look.processes import Process, read_processes, started_by, words_of
 from unslow.look.running_server import unit_fact
