@@ -1,4 +1,4 @@
-"""Command lines and environments as people paste them: in shells, in compose files, in a sentence."""
+"""Command lines and environments as people paste them: in shells, in compose files, in a sentence; and the prompts."""
 
 import re
 import shlex
@@ -26,50 +26,6 @@ _WORDS = frozenset({
 _COMMAND_END_MARKS = (".", ",", ";", ":", "!", "?")
 _VALUES = frozenset({"on", "off", "auto", "true", "false", "none"})
 _PLAIN = re.compile(r"[a-z]+[.,!?]?")
-
-
-def runnable_command(command: Sequence[str]) -> list[str]:
-    """The command up to the first word that can't belong to it, without the text that the model was asked."""
-    end = _end(command)
-    words = list(command[:end])
-    if words and not _COUNTS_PROMPTS.search(words[0]):
-        words, skip = [], False
-        for word in command[:end]:
-            flag, equals, _ = word.partition("=")
-            if not skip and flag not in _PROMPT_FLAGS:
-                words.append(word)
-            skip = not skip and flag in _PROMPT_FLAGS and not equals
-    if 1 < len(words) < len(command):
-        words[-1] = words[-1].rstrip("".join(_COMMAND_END_MARKS))
-    return words
-
-
-def _end(command: Sequence[str]) -> int:
-    """Where a sentence goes on: at a bracket, a small word, or a plain one that follows a value; behind a full stop."""
-    flagged = False
-    for at, word in enumerate(command):
-        after_flag = at > 0 and command[at - 1].startswith("-")
-        if flagged and not word.startswith("-"):
-            plain = not after_flag and (_PLAIN.fullmatch(word) or word in _VALUES)
-            if plain or word.startswith(("(", "//")) or word.lower().rstrip(".,") in _WORDS:
-                return at
-            if len(word) > 1 and word.endswith(_COMMAND_END_MARKS):
-                return at + 1
-        flagged = flagged or word.startswith("-")
-    return len(command)
-
-
-class CommandLines(NamedTuple):
-    """What a runtime's command lines look like as people paste them, and what they mean."""
-
-    program: re.Pattern[str]  # Finds the program in a line; the words of the command begin where it is found
-    flags: frozenset[str]
-    """Spellings that only this runtime has: they are its own even where no program stands before them."""
-    variables: tuple[str, ...]  # How the names of its environment variables begin, such as `OLLAMA_`
-    parse: Callable[[Sequence[str], Mapping[str, str]], Subject]
-    """The facts of a command, the program being its first word, and of an environment; sources are put in later."""
-
-
 _MOST_JOINED = 40
 _MOST_WORDS = 400
 _MOST_BEFORE_FLAG = 4
@@ -98,6 +54,34 @@ _CPUS = re.compile(r"--cpus[= ](\d{1,4}(?:\.\d{1,3})?)(?![\w-])")
 _CPU_SET = re.compile(r"--cpuset-cpus[= ]['\"]?(\d[\d,-]{0,60})")
 _LIMIT = re.compile(r"(?:--memory|\s-m)[= ](\d{1,9})([bkmgBKMG])\b")
 _UNITS = {"b": 1, "k": KIB, "m": MIB, "g": GIB}
+_WINDOWS, _LINUX, _MAC = "Windows", "Linux", "macOS"
+_BEFORE = r"^\s{0,8}(?:[>$#*`]{1,3} )?(?:\([\w.-]{1,40}\) )?"
+"""A quotation's mark, and the environment of Python or Conda."""
+_HOST = r"[\w.-]{1,60}@[\w.-]{1,60}"
+_PROMPTS = (
+    (re.compile(rf"{_BEFORE}(?:PS )?[A-Za-z]:\\[^<>|\"?*]{{0,200}}>"), _WINDOWS),
+    (re.compile(rf"{_BEFORE}{_HOST} \S{{1,80}} % "), _MAC),  # the prompt of zsh as macOS sets it
+    (re.compile(rf"{_BEFORE}[\w-]{{1,60}}:\S{{1,80}} [\w.-]{{1,40}}\$ "), _MAC),  # that of its bash: `Mac:~ bob$`
+    (re.compile(rf"{_BEFORE}{_HOST}:[~/]\S{{0,120}}\s?[$#](?: |$)"), _LINUX),  # that of bash on Debian and Ubuntu
+    (re.compile(rf"{_BEFORE}\[{_HOST} \S{{1,80}}\][$#](?: |$)"), _LINUX),  # and on Fedora
+)
+_PATHS = (
+    (re.compile(r"(?<![\w:/.])/Users/[\w.-]{1,60}/"), _MAC),
+    (re.compile(r"(?<!\w)[A-Za-z]:\\(?:Users|Windows|Program Files|ProgramData)\\"), _WINDOWS),
+)
+_NEAR = 80  # Characters behind a prompt in which the name of a program stands, also after `.\` or a variable
+_RUNS_IT = re.compile(r"(?i)\b(?:ollama|llama\S*|vllm|lms|nvidia-smi|rocm-smi|koboldcpp\S*|sglang|mlx\S*)")
+
+
+class CommandLines(NamedTuple):
+    """What a runtime's command lines look like as people paste them, and what they mean."""
+
+    program: re.Pattern[str]  # Finds the program in a line; the words of the command begin where it is found
+    flags: frozenset[str]
+    """Spellings that only this runtime has: they are its own even where no program stands before them."""
+    variables: tuple[str, ...]  # How the names of its environment variables begin, such as `OLLAMA_`
+    parse: Callable[[Sequence[str], Mapping[str, str]], Subject]
+    """The facts of a command, the program being its first word, and of an environment; sources are put in later."""
 
 
 def parse_commands(commands: CommandLines, text: Text) -> Seen:
@@ -224,23 +208,35 @@ def _over(base: Subject, said: Subject, environment: dict[str, str], where: str)
     return Subject(runtime=runtime, model=overlaid(base.model, said.model))
 
 
-_WINDOWS, _LINUX, _MAC = "Windows", "Linux", "macOS"
-_BEFORE = r"^\s{0,8}(?:[>$#*`]{1,3} )?(?:\([\w.-]{1,40}\) )?"
-"""A quotation's mark, and the environment of Python or Conda."""
-_HOST = r"[\w.-]{1,60}@[\w.-]{1,60}"
-_PROMPTS = (
-    (re.compile(rf"{_BEFORE}(?:PS )?[A-Za-z]:\\[^<>|\"?*]{{0,200}}>"), _WINDOWS),
-    (re.compile(rf"{_BEFORE}{_HOST} \S{{1,80}} % "), _MAC),  # the prompt of zsh as macOS sets it
-    (re.compile(rf"{_BEFORE}[\w-]{{1,60}}:\S{{1,80}} [\w.-]{{1,40}}\$ "), _MAC),  # that of its bash: `Mac:~ bob$`
-    (re.compile(rf"{_BEFORE}{_HOST}:[~/]\S{{0,120}}\s?[$#](?: |$)"), _LINUX),  # that of bash on Debian and Ubuntu
-    (re.compile(rf"{_BEFORE}\[{_HOST} \S{{1,80}}\][$#](?: |$)"), _LINUX),  # and on Fedora
-)
-_PATHS = (
-    (re.compile(r"(?<![\w:/.])/Users/[\w.-]{1,60}/"), _MAC),
-    (re.compile(r"(?<!\w)[A-Za-z]:\\(?:Users|Windows|Program Files|ProgramData)\\"), _WINDOWS),
-)
-_NEAR = 80  # Characters behind a prompt in which the name of a program stands, also after `.\` or a variable
-_RUNS_IT = re.compile(r"(?i)\b(?:ollama|llama\S*|vllm|lms|nvidia-smi|rocm-smi|koboldcpp\S*|sglang|mlx\S*)")
+def runnable_command(command: Sequence[str]) -> list[str]:
+    """The command up to the first word that can't belong to it, without the text that the model was asked."""
+    end = _end(command)
+    words = list(command[:end])
+    if words and not _COUNTS_PROMPTS.search(words[0]):
+        words, skip = [], False
+        for word in command[:end]:
+            flag, equals, _ = word.partition("=")
+            if not skip and flag not in _PROMPT_FLAGS:
+                words.append(word)
+            skip = not skip and flag in _PROMPT_FLAGS and not equals
+    if 1 < len(words) < len(command):
+        words[-1] = words[-1].rstrip("".join(_COMMAND_END_MARKS))
+    return words
+
+
+def _end(command: Sequence[str]) -> int:
+    """Where a sentence goes on: at a bracket, a small word, or a plain one that follows a value; behind a full stop."""
+    flagged = False
+    for at, word in enumerate(command):
+        after_flag = at > 0 and command[at - 1].startswith("-")
+        if flagged and not word.startswith("-"):
+            plain = not after_flag and (_PLAIN.fullmatch(word) or word in _VALUES)
+            if plain or word.startswith(("(", "//")) or word.lower().rstrip(".,") in _WORDS:
+                return at
+            if len(word) > 1 and word.endswith(_COMMAND_END_MARKS):
+                return at + 1
+        flagged = flagged or word.startswith("-")
+    return len(command)
 
 
 def parse_prompts_text(text: Text) -> Seen:
