@@ -14,6 +14,8 @@ from unslow.look.logs.text_blocks import Numbered, block_form, numbered_lines, p
 SOURCE = "amd-smi"
 _WIDEST = 400  # characters of a line; what is longer is no table of these
 _DEEPEST = 8
+
+# `monitor`
 _MONITOR = re.compile(r"(?<!\S)GPU\s+XCP\s+POWER\b")
 _ROW = re.compile(r"N/A|-?\d+(?:\.\d+)?(?:/\s*\d+(?:\.\d+)?)?(?: (?:°?C|W|MHz|%|[KMG]B))?")
 _COLUMNS = {
@@ -26,11 +28,15 @@ _COLUMNS = {
     "GFX%": ("busy", "%"),
     "MEM%": ("memory_busy", "%"),
 }
+
+# the boxed table
 _DRIVER = re.compile(r"AMD-SMI .{0,40}amdgpu version: (\d\S{0,40})")
 _FIRST = re.compile(r"\|\s*([0-9a-fA-F]{4}:[0-9a-fA-F:]{5}\.\d)\s+([^|]*\S)\s*\|\s*([^|\s]+)(?: %)?\s+([^|]*\S)\s*\|")
 _SECOND = re.compile(r"\|\s*(\d{1,3})\s+\S+\s+\S+\s+\S+\s*\|\s*(\S+)(?: %)?\s.*?(\S+)/\s*(\S+) MB\s*\|")
 _READINGS = re.compile(r"(N/A|-?\d+)(?: °?C)?\s+\S+\s+(N/A|\d+)/\s*(N/A|\d+) W$")
 _PROCESS = re.compile(r"\|\s*(\d{1,3})\s+(\d{1,10})\s+(\S.*?)\s{2,}(\d\S* \S+)\s+(\d\S* \S+)\s+(\d\S* \S+)\s")
+
+# `metric` and `static`
 _GPU = re.compile(r"(?<!\S)GPU: (\d{1,3})$")
 _PAIR = re.compile(r"(?<! )( *)([A-Z][A-Z0-9_]{1,40}):(?: (.{0,400}))?$")
 _SPEED = re.compile(r"(\d{1,3}(?:\.\d)?)\s*GT/s")

@@ -17,6 +17,7 @@ from unslow.look.kernel.processors import parse_cpu_list
 from unslow.look.logs.dialect import Seen, Text, TextDialect
 from unslow.look.logs.text_blocks import facts_at_place
 
+# where a command ends, and what it asks the model
 _PROMPT_FLAGS = ("-p", "--prompt", "-sys", "--system-prompt")
 _COUNTS_PROMPTS = re.compile(r"llama-bench|\bbench\b")  # Its `-p` is a number of tokens
 _WORDS = frozenset({
@@ -26,6 +27,8 @@ _WORDS = frozenset({
 _COMMAND_END_MARKS = (".", ",", ";", ":", "!", "?")
 _VALUES = frozenset({"on", "off", "auto", "true", "false", "none"})
 _PLAIN = re.compile(r"[a-z]+[.,!?]?")
+
+# commands within lines
 _MOST_JOINED = 40
 _MOST_WORDS = 400
 _MOST_BEFORE_FLAG = 4
@@ -36,6 +39,8 @@ _FOLDER = re.compile(r"(?<![^\s`'\"=(])(?:~|\.{1,2})?/(?:[\w.+-]{1,80}/){0,12}$"
 _MARKS = ("\\", "^", "`")
 _CONTINUED = re.compile(r"\s[\\^`]\s*$")
 _END_OF_COMMAND = re.compile(r"(?<!\\)[`;]|\s(?:&&|\|\|?|2?>>?|<|#)\s|&\s*$")
+
+# variables
 _VARIABLE = re.compile(r"""(?<![\w$])([A-Z][A-Z0-9_]{3,40})=("[^"\n]{0,200}"|'[^'\n]{0,200}'|[^\s,;\]"'`]{1,200})""")
 # an empty list hides every GPU; other variables that are empty say nothing
 _EMPTY_LIST = re.compile(r"""(?<![\w$])([A-Z]{3,10}_VISIBLE_DEVICES)=(?=["']?\s*$|\s+[./a-z])""")
@@ -48,12 +53,16 @@ _NOT_GIVEN = re.compile(
 )
 _OWN_RUNNER = re.compile(r"\bollama(?:\.exe)?[\"']? runner\b|\bollama_llama_server\b")
 _GENERAL = ("CUDA_", "HIP_", "ROCR_", "HSA_", "OMP_", "NCCL_", "ONEAPI_", "ZES_", "GPU_MAX_", "PYTORCH_", "HF_HOME")
+
+# containers and their limits
 _CONTAINERS = re.compile(r"\b(docker|podman|nerdctl)(?: container)? (?:run|create)\b")
 _SERVICES, _IMAGE = re.compile(r"\s*services:\s*$"), re.compile(r"\s+image:\s*\S")
 _CPUS = re.compile(r"--cpus[= ](\d{1,4}(?:\.\d{1,3})?)(?![\w-])")
 _CPU_SET = re.compile(r"--cpuset-cpus[= ]['\"]?(\d[\d,-]{0,60})")
 _LIMIT = re.compile(r"(?:--memory|\s-m)[= ](\d{1,9})([bkmgBKMG])\b")
 _UNITS = {"b": 1, "k": KIB, "m": MIB, "g": GIB}
+
+# prompts of shells
 _WINDOWS, _LINUX, _MAC = "Windows", "Linux", "macOS"
 _BEFORE = r"^\s{0,8}(?:[>$#*`]{1,3} )?(?:\([\w.-]{1,40}\) )?"
 """A quotation's mark, and the environment of Python or Conda."""

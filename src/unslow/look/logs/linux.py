@@ -12,6 +12,8 @@ from unslow.look.logs.dialect import Seen, Text, TextDialect
 from unslow.look.logs.text_blocks import block_text, spans_of
 
 T = TypeVar("T")
+
+# `free`
 _TABLE = re.compile(
     r"\b(total[ \t]+used[ \t]+free\b[^\n]{0,200})\n"  # the names of the columns
     r"[^\n]{0,200}?\bMem:([^\n]{0,400})"
@@ -26,7 +28,8 @@ _LETTERS = {"B": 1, "K": KIB, "M": MIB, "G": GIB, "T": 1024 * GIB, "P": 1024**2 
 _OPTIONS = {"b": 1, "k": KIB, "m": MIB, "g": GIB}
 _WORDS = {"--bytes": 1, "--kibi": KIB, "--mebi": MIB, "--gibi": GIB, "--tebi": 1024 * GIB}
 _LEAST_TOTAL_BYTES = 4 * GIB
-# A label is not anchored at the line start (quoted mails, tables); what may stand before it is ruled out instead.
+
+# `lscpu`; a label is not anchored at the line start (quoted mails, tables): what may stand before it is ruled out
 _MODEL = re.compile(r"(?<!BIOS )Model name:[ \t]*(\S[^\n]{0,200})")
 _LOGICAL = re.compile(r"(?<!\d )CPU\(s\):[ \t]*(\d{1,6})\b")  # not "NUMA node0 CPU(s): 0-15"
 _FLAGS = re.compile(r"(?:Flags|Features):[ \t]*(\S.*)")

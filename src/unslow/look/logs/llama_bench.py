@@ -19,6 +19,8 @@ from unslow.look.logs.llama_cpp.start_lines import parse_file_type
 
 MOST_ROWS = 2000
 MOST_COMPARISONS = 32
+
+# rows
 _MARKDOWN_NAMES = {
     "ngl": "n_gpu_layers", "sm": "split_mode", "threads": "n_threads", "nkvo": "no_kv_offload", "fa": "flash_attn",
     "lm": "load_mode", "mmap": "use_mmap", "nopo": "no_op_offload", "rpk": "repack", "dev": "devices",
@@ -29,6 +31,8 @@ _BUILD = re.compile(r"\bbuild: ([0-9a-f]{6,40}) \((\d{1,7})\)")
 _INSERT = re.compile(r"INSERT INTO \w{1,40} \(([^)]{1,2000})\) VALUES \((.{1,4000})\);")
 _SPEED = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)")
 _LARGEST_OBJECT = 65536
+
+# their columns as facts
 _SIZE = re.compile(r"(\d{1,6}(?:\.\d{1,3})?) ([MG]iB)")
 _PARAMETERS = re.compile(r"(\d{1,6}(?:\.\d{1,3})?) ([MBT])\b")
 _SCALES = {"MiB": MIB, "GiB": GIB, "M": 1e6, "B": 1e9, "T": 1e12}
@@ -37,6 +41,8 @@ _QUANT = re.compile(
     r"\b((?:I?Q\d|T?Q[12]_\d|BF16|F16|F32|all F32|MXFP4|NVFP4|TQ)"
     r"\S{0,40}(?: - \S{1,40}(?: bpw)?| mix\b.{0,80}| MoE)?)\s*$"
 )
+
+# comparisons
 _TOPICS = {
     "quant": Topic.QUANT_TYPE,
     "kv_type": Topic.KV_TYPE,

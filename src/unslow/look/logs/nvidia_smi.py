@@ -34,6 +34,8 @@ _ON_WINDOWS = re.compile(
     r"\bDriver-Model\b|\bTCC/WDDM\b|\s(?:WDDM|MCDM)\s|Driver Model\s*:?\s*\n\s*Current\s*:\s*(?:WDDM|TCC)"
 )
 """The model of the driver, which only Windows has; elsewhere the same column tells of persistence."""
+
+# the boxed table
 _TABLE_DRIVER = re.compile(r"(?:Driver|KMD) Version:\s*(\d[\w.]*)")
 _NAME = re.compile(r"(\d{1,3})\s+(\S.*?)\s+(?:On|Off|N/A|TCC|WDDM|MCDM|ERR!)$")
 _BUS = re.compile(r"[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f]\b")
@@ -41,6 +43,8 @@ _STATE = re.compile(r"\S+\s+(?P<temp>\S+)\s+(?P<state>P\d+|N/A|ERR!|Unknown)\s+(
 _PROCESS = re.compile(
     r"(?P<gpu>\d{1,3})\s+(?:\S+\s+\S+\s+)?(?P<pid>\d{1,10})\s+[CGM](?:\+[CGM])*\s+(?P<name>.*?)\s*(?P<used>\d+MiB|N/A)?$"
 )
+
+# `-q`
 _GPU = re.compile(r"\bGPU\s+([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f])$")
 _DRIVER = re.compile(r"Driver Version\s*:\s*(\d[\w.]*)")
 _COLON = re.compile(r"\s*:(?:\s|$)")

@@ -40,6 +40,8 @@ UNITS: Final[dict[str, float]] = {
 _LONGEST_LINE = 4096
 _MOST_GPUS = 64
 _MOST_ROWS = 50_000  # the latest ones: nearly three hours at five rows a second
+
+# values
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _NUMBER = re.compile(r"(-?\d{1,18}(?:\.\d{1,9})?)\s*([A-Za-z%]+(?:/s)?)?")
 _BUS_ID = re.compile(r"([0-9A-Fa-f]{4,8}):([0-9A-Fa-f]{2}):([0-9A-Fa-f]{2})\.([0-9A-Fa-f])\b")
@@ -48,14 +50,20 @@ _NOT_SUPPORTED = (
     "not available in wddm driver model", "deprecated",
 )  # fmt: skip
 _FAILED = ("insufficient permissions", "unknown error", "gpu is lost", "gpu requires reset", "err!", "unknown")
+
+# why clocks are low
 _REASON = re.compile(r"clocks_(?:event|throttle)_reasons\.(\w+)")
 _REASON_BITS = ("clocks_event_reasons.active", "clocks_throttle_reasons.active")
 _BITS = re.compile(r"0x([0-9A-Fa-f]{1,16})")
 _NO_REASON = ("active", "supported")
+
+# `--query-gpu`, `--query-compute-apps`
 _NAME = re.compile(r"[a-z][a-z0-9_.]*")
 _UNIT = re.compile(r"\s*\[[^\[\]]*\]$")
 _COMMAND = re.compile(r"--query-(?:gpu|compute-apps)=([a-z0-9_.,]+)")
 _IDENTITIES = ("uuid", "gpu_uuid", "pci.bus_id", "gpu_bus_id")
+
+# `dmon`
 _HEADER = re.compile(r"#\s*((?:Date,?\s+Time,?\s+|Time,?\s+)?gpu\b.*)", re.IGNORECASE)
 _SEPARATOR = re.compile(r"[\s,]+")
 _DATE = re.compile(r"(\d{4})(\d\d)(\d\d)$")
@@ -74,6 +82,8 @@ _COLUMNS = {
     "rxpci": "rxpci",
     "txpci": "txpci",
 }
+
+# a GPU over time
 # A loaded model still grows with its first requests, by 20 to 90 MiB in recordings (workspaces, graphs). What another
 # process holds all the time must not count as loaded, though the model on top of it can be small beside it.
 _NEAR_FRACTION = 0.02

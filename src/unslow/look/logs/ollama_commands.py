@@ -18,6 +18,8 @@ from unslow.look.logs.text_blocks import Places
 LOADED_AGAIN_S = 1.0  # A model that is there already is found in milliseconds; whatever takes longer was a load
 MOST_ROWS = 64
 MOST_BLOCKS = 1000
+
+# `ollama ps`, /api/ps
 _GAP = r"[\s|]{1,80}"
 _SPLIT = r"(\d{1,3})%\s?/\s?(\d{1,3})%\s{1,4}CPU/GPU"
 _ROW = re.compile(
@@ -33,12 +35,16 @@ _FIELD = re.compile(
 )
 _NEAR = 200
 _ALL = 100
+
+# `ollama run --verbose`, and the end of an answer of /api/generate or /api/chat
 _VERBOSE = re.compile(
     rf"\b(?:(total|load|prompt eval|eval)[ _]duration\b[\"'`*]{{0,3}}\s?[:=|]\s{{0,40}}({DURATION})(?![\w.])"
     r"|((?:prompt )?eval)[ _]count\b[\"'`*]{0,3}\s?[:=|]\s{0,40}(\d{1,9}) ?token"
     r"|((?:prompt )?eval)[ _]rate\b[\"'`*]{0,3}\s?[:=|]?\s{0,40}(\d{1,9}(?:\.\d{1,6})?) ?tok(?:en)?s?/s)"
 )
 _JSON = re.compile(r"[\"'](?:(total|load|prompt_eval|eval)_duration|(prompt_eval|eval)_count)[\"']\s*:\s*(\d{1,19})\b")
+
+# `ollama show`, `ollama --version`
 _VERSION = re.compile(r"\bollama version is v?(\d{1,4}(?:\.[\w+-]{1,30}){1,4})")
 _CLIENT = re.compile(r"\bclient version is v?(\d{1,4}(?:\.[\w+-]{1,30}){1,4})")
 _BOX = re.compile(

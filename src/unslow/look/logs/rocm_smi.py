@@ -18,6 +18,8 @@ from unslow.look.logs.text_blocks import Numbered, block_form, numbered_lines, p
 
 SOURCE = "rocm-smi"
 _LARGEST = 1024**2
+
+# the table
 _TABLE_HEADER = re.compile(r"(?<!\S)(?:GPU|Device)\s.{0,200}\bSCLK\s+MCLK\b.{0,200}\bVRAM%\s+GPU%")
 _PATTERNS = (
     # since ROCm 5.7: device, KFD node, two ids, temperature, power, three partitions
@@ -40,14 +42,20 @@ _TABLE_AMOUNTS = {
     "memory_clock_hz": ("mclk", "MHz"),
     "busy": ("use", "%"),
 }
+
+# CSV and JSON
 _CARD = re.compile(r"card(\d{1,3})")
 _HEADER = re.compile(r"(?<!\S)device,(?=[^\n]*\()")
+
+# lines `GPU[0] : ...`
 _LINE = re.compile(r"\bGPU\[(\d{1,3})\]\s{0,16}:\s*(\S.*)")
 _KEY = re.compile(r"([A-Za-z][^:]{1,60}?)\s*:\s*(.+)")
 _SUPPORTED = re.compile(r"Supported (sclk|mclk) frequencies", re.IGNORECASE)
 _STEP = re.compile(r"(?:\d{1,2}|S):\s*(\d{1,6})\s*mhz", re.IGNORECASE)
 _PROCESS = re.compile(r"(?<!\S)(\d{1,10})\s+(\S.{0,60}?)\s+(\d{1,3})\s+(\d{1,18})\s+\d{1,18}\b")
 _MOST = {"sclk": "clock_max_hz", "mclk": "memory_clock_max_hz"}
+
+# values
 _CLOCK = re.compile(r"(\d{1,6})\s*mhz", re.IGNORECASE)
 _LINK = re.compile(r"(\d{1,3}(?:\.\d)?)\s*GT/s,?\s*x(\d{1,2})\b")
 _NUMBER_NAME = re.compile(r"0x[0-9a-fA-F]+")

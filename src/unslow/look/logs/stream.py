@@ -25,11 +25,15 @@ MOST_LINES_KEPT = 50_000
 _FIRST_KEPT, _LAST_KEPT = 16, 64
 _FIRST_OF_CHATTY, _LAST_OF_CHATTY = 2, 8
 _BEFORE_NEEDLE = 2048
+
+# what is text, and in which encoding
 TEXT_LOOKED_AT = 65_536
 _LOOKED_AT = 1024
 _NEVER_IN_TEXT = bytes(code for code in range(1, 32) if code not in b"\a\b\t\n\v\f\r\x1b") + b"\x7f"
 _MOST_OF_THEM = 0.04  # of random bytes a tenth, of programs, pictures and model files more; of logs next to none
 _SIXTEEN_BITS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+
+# what a line loses
 # CSI sequences, strings that end at a bell or a backslash escape (titles, links), and two-byte escapes
 _ESCAPE = re.compile(
     r"\x1b(?:\[[0-9;:?<=>!\"' ]{0,64}[@-~]|[\]PX^_][^\x07\x1b]{0,2048}(?:\x07|\x1b\\)?|[ -/]{0,4}[0-~])"
@@ -39,6 +43,8 @@ _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u202
 _BLANKS = re.compile(r"[ \t]{201,}")
 """More of them in a row than any table has; patterns that begin or end with blanks would try each of them."""
 _LONG_BLANK = " " * 200
+
+# what others put before a line
 _STAMP = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?"
 _MONTHS = "Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec"
 _WRAPPINGS = tuple(

@@ -18,15 +18,20 @@ from unslow.look.system import LookError, System, unknown
 from unslow.look.system.http import is_port, reachable_host
 from unslow.look.system.recorded import UNRECORDED
 
+# which process it is
 _NAMES = ("llama", "server", "com.docker.llam")  # the kernel keeps fifteen letters of a name
 _INTERPRETERS = ("python", "pypy", "node", "bun", "ruby", "java", "dotnet", "sh", "bash", "uv")
 _OWNERS = ("ollama", "LM Studio", "lm-studio", "llmster", ".lmstudio")
 _OF_LM_STUDIO = ("/.lmstudio/", "/lm-studio/")
 """In the path of its llama-server, which may outlive the app; one of Ollama's may as well be run by somebody else."""
+
+# where it listens
 SWAP = "llama-swap"
 ROUTER_PORT = "LLAMA_SERVER_ROUTER_PORT"
 """The variable by which a router tells the servers that it starts where it listens itself."""
 _KEY_FILE_BYTES = 65536
+
+# its log
 HEAD_BYTES = 8 * 1024**2
 TAIL_BYTES = 2 * 1024**2
 ROUTER_HEAD_BYTES = 8 * 1024**2

@@ -15,12 +15,16 @@ from unslow.look.logs.llama_cpp.state import Reading, keep
 RULES = Rules[Reading]()
 _BACKEND_NAMES = {"MTL": "Metal", "HIP": "ROCm", "AMX": "CPU"}
 _MAKERS = {"CUDA": "NVIDIA", "ROCm": "AMD", "Metal": "Apple", "SYCL": "Intel", "MUSA": "Moore Threads"}
+
+# the line `system_info`
 _SECTION = re.compile(r"(?:^|[|\"=\s])\s*([A-Za-z]\w{1,15}) : (?=[A-Z])")
 _SWITCH = re.compile(r"\b([A-Z][A-Z0-9_]{1,23}) = (\d{1,4})\b")
 _ARCHITECTURES = re.compile(r"\bARCHS = ([\w,;-]{1,400})")
 _NO_INSTRUCTIONS = frozenset(
     ["LLAMAFILE", "OPENMP", "REPACK", "BLAS", "CUDA", "VULKAN", "SYCL", "METAL", "KLEIDIAI", "ACCELERATE"]
 )
+
+# the model
 _COUNTS = {
     "n_layer": "layers",
     "n_head": "heads",

@@ -17,6 +17,8 @@ _VARIABLE = re.compile(r"\b([A-Z][A-Z0-9_]{2,40}):(\[[^\]]*\]|\S*)")
 _LEFT_OUT = re.compile(r"KEY|TOKEN|SECRET|PASSW|ORIGINS|REMOTES")  # secrets, and lists of hosts
 _COUNT = re.compile(r"\d{1,12}")
 _MOST_SECONDS = 1e8  # Go's longest duration stands for "for ever"
+
+# why it does not use a GPU
 _REASONS = (
     "permission problems block access",
     "permissions not set up properly",
@@ -56,6 +58,8 @@ _OUTCOMES = (
 _ONLY_CPU = re.compile(r"Dynamic LLM libraries \[(?:cpu\w{0,8}[ ,]{0,2}){1,4}\]")
 _NO_OPENING = re.compile(r"/dev/kfd\b.{0,40}permission denied|permission denied.{0,40}/dev/kfd", re.IGNORECASE)
 _NO_TARGET = re.compile(r"\bgfx[0-9a-f]{3,5}\b.{0,60}\bnot supported\b|not supported.{0,60}\bgfx[0-9a-f]{3,5}\b")
+
+# requests and complaints
 _ACCESS = re.compile(rf'\| +(\d{{3}}) +\| +({DURATION}) +\|[^|]{{0,80}}\| +(?:POST) +"(/[^"\s]{{1,80}})"')
 _ANSWERS = ("/api/generate", "/api/chat", "/v1/chat/completions", "/v1/completions", "/v1/messages", "/v1/responses")
 _WRITTEN = re.compile(r"\[GIN\] (\d{4}/\d\d/\d\d) - (\d\d:\d\d:\d\d)")

@@ -20,6 +20,8 @@ KEPT_REQUESTS = 200
 KEPT_DEVICES = 64
 KEPT_KINDS = 60
 KEPT_OF_A_KIND = 2
+
+# a line
 _FIELD = re.compile(
     r"(?<![\w.])([A-Za-z_][\w.]{0,60})="
     r'(?:"((?:[^"\\]|\\.)*)'  # "in quotes", or cut off inside them
@@ -30,6 +32,8 @@ _TIME = re.compile(r"\b(\d{4}[-/]\d\d[-/]\d\d[ T]\d\d:\d\d:\d\d)|\b(\d{1,2}:\d\d
 _ESCAPED = re.compile(r"\\(.)")
 _TARGET = re.compile(r"\bgfx[0-9a-f]{3,5}\b")
 """What AMD calls the architecture of a GPU; the field that holds it has changed its name."""
+
+# sizes and durations, as Go writes them
 _SIZE = re.compile(r"(?<![-\d.])(\d{1,18}(?:\.\d{1,9})?)\s?([KMGTP]?)(i?)B\b", re.IGNORECASE)
 _PLAIN = re.compile(r"\d{1,18}")
 _POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5}

@@ -46,6 +46,8 @@ VALUES_SINCE: Mapping[tuple[str, str], int] = {
     ("--spec-type", "draft-dflash"): 9831,
     ("--spec-type", "draft-dspark"): 10163,
 }
+
+# pasted command lines
 _SOURCE = "command line"
 # long flags that other programs have too, and the few short ones that nothing else could mean
 _SHARED = frozenset({

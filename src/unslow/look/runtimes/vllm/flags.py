@@ -84,6 +84,8 @@ SHARED = frozenset({
 _OWN = FLAGS.spellings() - SHARED
 _MAYBE = frozenset({"--quantization", "--kv-cache-dtype", "--cpu-offload-gb", "--attention-backend"})
 """Flags of serving engines: in a sentence they mean something, but not which engine it is."""
+
+# which version changed what
 ATTENTION_FLAG: Version = (0, 15)  # 2026-01-22: the variable VLLM_ATTENTION_BACKEND is read no more
 FIRST_V1: Version = (0, 8)  # 2025-03: the second engine is the default, and with it the cache of prefixes
 UNBOUND_SINCE = (0, 11, 1)
