@@ -80,9 +80,10 @@ def test_other_servers_are_not_sglang(other):
         assert sglang.read_url(LiveSystem(), url, "") is None
 
 
-def test_a_key_is_wanted():
-    with pytest.raises(LookError, match="wants an API key"):
+def test_a_key_is_wanted(wording):
+    with pytest.raises(LookError) as locked:
         sglang.read_url(FakeSystem(http={"GET http://h/server_info": Answer(401, b"")}), "http://h", "")
+    wording(locked.value.why, tells="API key")
 
 
 @pytest.mark.parametrize(
