@@ -187,10 +187,9 @@ def read_answers(server: Server) -> Subject | None:
     runtime = Runtime(
         name=reported(NAME, source), url=reported(server.url, "given"), state=reported("loaded", source), **facts
     )
-    counted = _counted(metrics_of(server, "sglang:"))
-    whole = overlaid(
-        overlaid(runtime, Runtime(context_length=models[0].context_length) if models else Runtime()), counted
-    )
+    if models:
+        runtime = overlaid(runtime, Runtime(context_length=models[0].context_length))
+    whole = overlaid(runtime, _counted(metrics_of(server, "sglang:")))
     written = text(value_at(info, "model_path")) or ""
     name = text(value_at(info, "served_model_name")) or (models[0].name if models else "")
     known = Model(name=reported(name, source)) if name else Model()

@@ -132,7 +132,8 @@ COMMANDS = CommandLines(
 )
 
 
-def _asked(server: Server) -> Subject | None:
+def read_answers(server: Server) -> Subject | None:
+    """The facts of all answers together; None where it is not TGI, LookError where nobody answers."""
     answer = answer_if_offered(server, "/info")
     info = answer[0] if answer else None
     if text(value_at(info, "model_id")) is None or count(value_at(info, "max_concurrent_requests")) is None:
@@ -172,7 +173,7 @@ ENGINE = Engine(
     _LOG,
     # its host is that of its container, which means nothing here
     lambda settings: url_of({name: value for name, value in settings.items() if name != "host"}, str(PORTS[0])),
-    _asked,
+    read_answers,
     marked_variables=False,
 )
 read, read_url = ENGINE.read, ENGINE.read_url
