@@ -26,7 +26,7 @@ from unslow.look.kernel.processors import CpuSample, cpus_between, read_cpu_samp
 from unslow.look.logs.llama_cpp import run_of_completions
 from unslow.look.probes import read_machine
 from unslow.look.runtimes.transformers import read_model
-from unslow.look.runtimes.transformers.in_process import Timer
+from unslow.look.runtimes.transformers.bench import Timer
 from unslow.look.system import LookError, System
 from unslow.look.system.live import LiveSystem
 from unslow.think.judge.judge import diagnose

@@ -39,8 +39,9 @@ from unslow.look.logs.gpu_facts import reason_facts
 from unslow.look.logs.llama_cpp import LlamaLog, median_fact, run_of_completions
 from unslow.look.logs.nvidia_smi import parse_gpus
 from unslow.look.logs.nvidia_smi_rows import Row, gpus_of_rows, parse_compute_apps, parse_rows, summarise_series
+from unslow.look.runtimes._gguf_answers import Answers, subject_of
 from unslow.look.runtimes._gguf_process import read_log
-from unslow.look.runtimes._gguf_server import Answers, settled_subject, subject_of
+from unslow.look.runtimes._gguf_server import settled_subject
 from unslow.look.runtimes._gguf_settings import requested_settings
 from unslow.look.runtimes._process import parse_status
 from unslow.look.system import LookError, System, unknown

@@ -3,11 +3,11 @@ import pytest
 from unslow.facts.runtime import Runtime
 from unslow.facts.values import Known, Origin
 from unslow.look.logs.dialect import Seen, Text
-from unslow.look.logs.ollama_commands import parse_options_text
+from unslow.look.logs.ollama_options import parse_text
 
 
 def seen(text: str) -> Seen:
-    return parse_options_text(Text(text.split("\n"), "paste"))
+    return parse_text(Text(text.split("\n"), "paste"))
 
 
 def runtime(text: str) -> Runtime:

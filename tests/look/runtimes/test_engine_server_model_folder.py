@@ -80,17 +80,17 @@ def test_what_a_log_says_of_the_weights_goes_first(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("config", "why"),
+    "config",
     [
-        ({"model_type": "unheard-of"}, "does not tell its layers and heads"),
-        ({**LLAMA_8B, "quantization_config": {"quant_method": "unheard-of"}}, "there is no quant"),
-        ({**LLAMA_8B, "num_hidden_layers": 2**31}, "num_hidden_layers"),
+        {"model_type": "unheard-of"},
+        {**LLAMA_8B, "quantization_config": {"quant_method": "unheard-of"}},
+        {**LLAMA_8B, "num_hidden_layers": 2**31},
     ],
 )
-def test_why_nothing_is_counted(config, why, tmp_path):
+def test_why_nothing_is_counted(config, tmp_path, wording):
     model = with_files(SYSTEM, Model(), folder_with(tmp_path / "m", config), {}, [""])
     assert isinstance(model.weights_bytes, Unknown)
-    assert why in model.weights_bytes.why
+    wording(model.weights_bytes.why)
 
 
 def test_weights_that_are_there_but_broken_are_not_guessed(tmp_path):

@@ -138,14 +138,14 @@ def test_lms_is_never_run_without_the_port_of_a_server_that_answers():
     assert not ran
 
 
-def test_nothing_is_run_for_a_server_elsewhere():
+def test_nothing_is_run_for_a_server_elsewhere(wording):
     system = a_system()
     far = "http://192.168.0.7:1234"
     system.http |= {key.replace(URL, far): answer for key, answer in system.http.items()}
     (subject,) = server.read_url(system, f"{far}/v1", "")
     assert isinstance(subject.runtime.backends, Unknown)
     assert isinstance(subject.model.path, Unknown)
-    assert "another machine" in subject.model.path.why
+    wording(subject.model.path.why)
 
 
 def test_the_older_api_is_read_where_the_newer_is_not_known():
@@ -154,22 +154,23 @@ def test_the_older_api_is_read_where_the_newer_is_not_known():
     assert (subject.model.name.value, subject.runtime.context_length.value) == ("meta-llama-3.1-8b-instruct", 4096)
 
 
-def test_nothing_loaded_is_said():
+def test_nothing_loaded_is_said(wording):
     system = a_system()
     system.http[f"GET {URL}/api/v1/models"] = answered({"models": [{**V1["models"][0], "loaded_instances": []}]})
     (subject,) = server.read_url(system, URL, "")
     assert subject.runtime.name.value == "LM Studio"
-    assert subject.model.name.why == "no model is loaded"
+    wording(subject.model.name.why)
 
 
-def test_something_else_is_none_and_a_locked_server_an_error():
+def test_something_else_is_none_and_a_locked_server_an_error(wording):
     system = a_system()
     system.http[f"GET {URL}/lmstudio-greeting"] = Answer(404, b"no")
     assert server.read_url(system, URL, "") is None
     system = a_system()
     system.http[f"GET {URL}/api/v1/models"] = Answer(401, b'{"error": "no"}')
-    with pytest.raises(LookError, match="wants an API key"):
+    with pytest.raises(LookError) as locked:
         server.read_url(system, URL, "")
+    wording(locked.value.why, tells="API key")
 
 
 def test_a_process_is_read_by_its_server_at_the_port_of_its_settings():

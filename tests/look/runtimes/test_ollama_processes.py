@@ -3,7 +3,7 @@ from doubles import FakeSystem
 
 from unslow.facts.values import Origin, failed, reported
 from unslow.look.processes import read_processes
-from unslow.look.runtimes.ollama.processes import children_of, find, parse_host, url_of
+from unslow.look.runtimes.ollama.server import children_of, find, parse_host, url_of
 
 BLOB = "/usr/share/ollama/.ollama/models/blobs/sha256-ab"
 

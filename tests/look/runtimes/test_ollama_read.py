@@ -8,7 +8,7 @@ from doubles import FakeSystem
 
 from unslow.facts.values import Absence, Known, Unknown
 from unslow.look.processes import Process
-from unslow.look.runtimes.ollama.processes import parse_unit
+from unslow.look.runtimes.ollama.log import parse_unit
 from unslow.look.runtimes.ollama.server import read, read_url
 from unslow.look.system import Answer, Finished, LookError
 
@@ -71,11 +71,11 @@ def test_something_else_at_a_url_is_not_ollama():
     assert read_url(FakeSystem(http=imitator), URL, "") is None
 
 
-def test_a_server_elsewhere_says_so_and_its_key_is_nowhere():
+def test_a_server_elsewhere_says_so_and_its_key_is_nowhere(wording):
     url, key = "https://box.example:443", "sk-very-secret-key"
     answers = replayed(url) | {f"POST {url}/api/show": Answer(401, f"bad key {key}".encode())}
     (first, _) = read_url(FakeSystem(http=answers), url, key)
-    assert "another machine" in first.runtime.gpu_layers.why
+    wording(first.runtime.gpu_layers.why)
     assert key not in str(first)
 
 
@@ -173,8 +173,8 @@ def test_a_server_that_does_not_answer_is_told_by_its_children():
     assert subject.runtime.gpu_layers.need() == 20
 
 
-def test_a_server_that_does_not_answer_and_has_no_children_says_why():
+def test_a_server_that_does_not_answer_and_has_no_children_says_why(wording):
     system = service()
     system.http, system.folders = {}, {"/proc": ["10"]}
     (subject,) = read(Process(system, 10, "ollama"), "")
-    assert "not there" in subject.runtime.state.why
+    wording(subject.runtime.state.why)

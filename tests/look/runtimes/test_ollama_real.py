@@ -14,8 +14,7 @@ from unslow.facts.snapshot import Subject
 from unslow.look.engine.made_up_models import ModelCache
 from unslow.look.processes import read_processes
 from unslow.look.runtimes import llama_cpp
-from unslow.look.runtimes.ollama import processes as ollama
-from unslow.look.runtimes.ollama import server as server_module
+from unslow.look.runtimes.ollama import server as ollama
 from unslow.look.system.live import LiveSystem
 from unslow.look.system.recorded import RecordedSystem, Recorder
 
@@ -52,7 +51,7 @@ def test_a_recorded_child_is_read_whole():
     processes = read_processes(system)
     (server,) = ollama.find(processes)
     assert llama_cpp.find(processes) == []
-    (subject,) = server_module.read(server, "")
+    (subject,) = ollama.read(server, "")
     check(subject)
 
 
@@ -77,11 +76,11 @@ def test_a_real_child_is_found_and_read(tmp_path: Path):
             folder = Path(os.environ.get("UNSLOW_RECORD_TO", tmp_path / "recording"))
             recorder = Recorder(live, folder)
             ollama.find(read_processes(recorder))
-            (subject,) = server_module.read(server._replace(system=recorder), "")
+            (subject,) = ollama.read(server._replace(system=recorder), "")
             recorder.close()
             check(subject)
             assert subject.runtime.pid.need() != parent.pid
-            (by_url,) = server_module.read_url(live, f"http://127.0.0.1:{port}", "")
+            (by_url,) = ollama.read_url(live, f"http://127.0.0.1:{port}", "")
             assert by_url.model.name.need() == "tiny:latest"
         finally:
             os.killpg(parent.pid, 15)

@@ -7,11 +7,10 @@ from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
 from unslow.facts.values import reported
 from unslow.look.command_writer import AtHand
-from unslow.look.runtimes import looker_of, lookers
+from unslow.look.runtimes import looker_of, lookers, sglang
 from unslow.look.runtimes.koboldcpp import commands
 from unslow.look.runtimes.koboldcpp.flags import spelled_flags
-from unslow.look.runtimes.sglang import commands as sglang
-from unslow.look.runtimes.sglang.server import FLAGS, requested_settings
+from unslow.look.runtimes.sglang import FLAGS, requested_settings
 
 MODEL = AtHand(Model(path=reported("/m/a.gguf", "x")), anew=True)
 SGLANG = ["python3", "-m", "sglang.launch_server", "--model-path", "m", "--api-key", "secret-secret", "--tp-size", "2"]

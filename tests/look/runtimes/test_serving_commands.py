@@ -5,8 +5,7 @@ import pytest
 from unslow.facts.values import Unknown
 from unslow.look.logs.commands import parse_commands
 from unslow.look.logs.dialect import Seen, Text
-from unslow.look.runtimes import tgi
-from unslow.look.runtimes.sglang import server
+from unslow.look.runtimes import sglang, tgi
 from unslow.look.runtimes.vllm import flags
 
 MODULE = """\
@@ -61,7 +60,7 @@ def test_keys_stay_out():
 
 
 def test_sglang():
-    seen = read("python -m sglang.launch_server --model-path org/m --tp 2 --disable-cuda-graph", server)
+    seen = read("python -m sglang.launch_server --model-path org/m --tp 2 --disable-cuda-graph", sglang)
     assert (seen.subject.runtime.name.need(), seen.subject.runtime.eager.need()) == ("SGLang", True)
     assert seen.subject.runtime.tensor_parallel.need() == 2
     assert seen.subject.model.name.need() == "org/m"

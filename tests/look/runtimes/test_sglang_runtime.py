@@ -10,7 +10,6 @@ from unslow.facts.runtime import Runtime
 from unslow.facts.values import GIB, Unknown, reported
 from unslow.look.processes import read_processes
 from unslow.look.runtimes import sglang
-from unslow.look.runtimes.sglang import server
 from unslow.look.system import Answer, LookError
 from unslow.look.system.live import LiveSystem
 
@@ -81,9 +80,10 @@ def test_other_servers_are_not_sglang(other):
         assert sglang.read_url(LiveSystem(), url, "") is None
 
 
-def test_a_key_is_wanted():
-    with pytest.raises(LookError, match="wants an API key"):
+def test_a_key_is_wanted(wording):
+    with pytest.raises(LookError) as locked:
         sglang.read_url(FakeSystem(http={"GET http://h/server_info": Answer(401, b"")}), "http://h", "")
+    wording(locked.value.why, tells="API key")
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_settings_of_a_wrong_kind_are_unknown(body):
 
 def test_by_its_process():
     system = machine()
-    (process,) = server.find(read_processes(system))
+    (process,) = sglang.find(read_processes(system))
     (subject,) = sglang.read(process, "")
     runtime = subject.runtime
     assert (process.pid, runtime.tensor_parallel.need(), runtime.eager.need()) == (10, 2, False)

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 import pytest
 from fake_transformers import Config, Model, Tensor
 
-from unslow.look.runtimes.transformers.in_process import Timer
+from unslow.look.runtimes.transformers.bench import Timer
 
 PROMPT = Tensor((1, 64))
 

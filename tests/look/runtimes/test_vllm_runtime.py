@@ -71,13 +71,13 @@ def test_a_script_that_runs_the_command_is_the_server(script: str):
     assert subject.runtime.max_sequences.need() == 8
 
 
-def test_an_engine_without_a_server_is_found_too():
+def test_an_engine_without_a_server_is_found_too(wording):
     system = machine()
     system.files["/proc/10/cmdline"] = "python3\0batch.py\0"
     process = only(system)
     (subject,) = server.read(process, "")
     assert (process.pid, subject.runtime.name.need()) == (11, "vLLM")
-    assert "answers nobody" in subject.runtime.url.why
+    wording(subject.runtime.url.why)
 
 
 @pytest.mark.parametrize(
@@ -131,20 +131,20 @@ def test_a_server_that_answers_nobody_is_read_by_its_log():
     assert subject.runtime.kv_capacity_tokens.source == "vllm.log:50"
 
 
-def test_another_model_at_the_same_port_is_another_server():
+def test_another_model_at_the_same_port_is_another_server(wording):
     http = recorded()
     listed = json.loads(http["GET http://127.0.0.1:8000/v1/models"].body)
     listed["data"][0] |= {"id": "other", "root": "/models/other"}
     http["GET http://127.0.0.1:8000/v1/models"] = Answer(200, json.dumps(listed).encode())
     (subject,) = server.read(only(machine(http=http)), "")
-    assert "another model answers" in subject.runtime.busy_slots.why
+    wording(subject.runtime.busy_slots.why)
     assert subject.model.name.need() == "tiny-llama"
 
 
-def test_a_variable_that_this_version_no_longer_reads():
+def test_a_variable_that_this_version_no_longer_reads(wording):
     system = machine(environment="VLLM_ATTENTION_BACKEND=XFORMERS\0", http=recorded())
     (subject,) = server.read(only(system), "")
-    assert "since 0.15" in subject.runtime.attention.why
+    wording(subject.runtime.attention.why, tells="0.15")
     older = {**recorded(), "GET http://127.0.0.1:8000/version": Answer(200, b'{"version": "0.9.2"}')}
     system = machine(environment="VLLM_ATTENTION_BACKEND=XFORMERS\0", http=older)
     (subject,) = server.read(only(system), "")
@@ -188,11 +188,11 @@ def test_in_development_mode_it_tells_its_whole_configuration():
     assert runtime.eager.source.endswith("/server_info: model_config.enforce_eager")
 
 
-def test_a_key_that_only_the_models_want():
+def test_a_key_that_only_the_models_want(wording):
     url = "http://h"
     http = {**recorded(url=url), f"GET {url}/v1/models": Answer(401, b"{}")}
     (subject,) = server.read_url(FakeSystem(http=http), url, "")
-    assert "wants an API key" in subject.runtime.state.why
+    wording(subject.runtime.state.why, tells="API key")
     assert subject.runtime.busy_slots.need() == 0
 
 

@@ -1,9 +1,8 @@
 import pytest
 
 from unslow.facts.values import GIB, Absence, Known, Origin, Unknown
-from unslow.look.runtimes import tgi
+from unslow.look.runtimes import sglang, tgi
 from unslow.look.runtimes._given_settings import human_count
-from unslow.look.runtimes.sglang import server
 from unslow.look.runtimes.vllm import flags as vllm_flags
 
 
@@ -125,11 +124,11 @@ def test_flags_of_sglang():
         "python -m sglang.launch_server --model-path org/m --tp 4 --disable-cuda-graph --disable-radix-cache "
         "--mem-fraction-static 0.8"
     )
-    told = server.requested_settings(server.FLAGS.settings(command.split(), {}), complete=True)
+    told = sglang.requested_settings(sglang.FLAGS.settings(command.split(), {}), complete=True)
     assert (told.tensor_parallel.need(), told.eager.need(), told.prompt_cache.need()) == (4, True, False)
     assert told.gpu_memory_fraction.need() == 0.8
     assert told.metrics_endpoint.need() is False
-    assert server.requested_settings({}, complete=True).prompt_cache.need() is True
+    assert sglang.requested_settings({}, complete=True).prompt_cache.need() is True
 
 
 def test_flags_and_variables_of_tgi():

@@ -18,7 +18,7 @@ from unslow.look.runtimes.koboldcpp.flags import FLAGS as KOBOLD
 from unslow.look.runtimes.koboldcpp.flags import spelled_flags as kobold_flags
 from unslow.look.runtimes.koboldcpp.flags import without_secrets as kobold_shown
 from unslow.look.runtimes.mlx_lm import FLAGS as MLX
-from unslow.look.runtimes.sglang.server import FLAGS as SGLANG
+from unslow.look.runtimes.sglang import FLAGS as SGLANG
 from unslow.look.runtimes.tgi import FLAGS as TGI
 from unslow.look.runtimes.vllm.flags import FLAGS as VLLM
 

@@ -1,4 +1,4 @@
-"""Command lines and environments as people paste them: in shells, in compose files, in a sentence."""
+"""Command lines and environments as people paste them: in shells, in compose files, in a sentence; and the prompts."""
 
 import re
 import shlex
@@ -17,6 +17,7 @@ from unslow.look.kernel.processors import parse_cpu_list
 from unslow.look.logs.dialect import Seen, Text, TextDialect
 from unslow.look.logs.text_blocks import facts_at_place
 
+# where a command ends, and what it asks the model
 _PROMPT_FLAGS = ("-p", "--prompt", "-sys", "--system-prompt")
 _COUNTS_PROMPTS = re.compile(r"llama-bench|\bbench\b")  # Its `-p` is a number of tokens
 _WORDS = frozenset({
@@ -27,49 +28,7 @@ _COMMAND_END_MARKS = (".", ",", ";", ":", "!", "?")
 _VALUES = frozenset({"on", "off", "auto", "true", "false", "none"})
 _PLAIN = re.compile(r"[a-z]+[.,!?]?")
 
-
-def runnable_command(command: Sequence[str]) -> list[str]:
-    """The command up to the first word that can't belong to it, without the text that the model was asked."""
-    end = _end(command)
-    words = list(command[:end])
-    if words and not _COUNTS_PROMPTS.search(words[0]):
-        words, skip = [], False
-        for word in command[:end]:
-            flag, equals, _ = word.partition("=")
-            if not skip and flag not in _PROMPT_FLAGS:
-                words.append(word)
-            skip = not skip and flag in _PROMPT_FLAGS and not equals
-    if 1 < len(words) < len(command):
-        words[-1] = words[-1].rstrip("".join(_COMMAND_END_MARKS))
-    return words
-
-
-def _end(command: Sequence[str]) -> int:
-    """Where a sentence goes on: at a bracket, a small word, or a plain one that follows a value; behind a full stop."""
-    flagged = False
-    for at, word in enumerate(command):
-        after_flag = at > 0 and command[at - 1].startswith("-")
-        if flagged and not word.startswith("-"):
-            plain = not after_flag and (_PLAIN.fullmatch(word) or word in _VALUES)
-            if plain or word.startswith(("(", "//")) or word.lower().rstrip(".,") in _WORDS:
-                return at
-            if len(word) > 1 and word.endswith(_COMMAND_END_MARKS):
-                return at + 1
-        flagged = flagged or word.startswith("-")
-    return len(command)
-
-
-class CommandLines(NamedTuple):
-    """What a runtime's command lines look like as people paste them, and what they mean."""
-
-    program: re.Pattern[str]  # Finds the program in a line; the words of the command begin where it is found
-    flags: frozenset[str]
-    """Spellings that only this runtime has: they are its own even where no program stands before them."""
-    variables: tuple[str, ...]  # How the names of its environment variables begin, such as `OLLAMA_`
-    parse: Callable[[Sequence[str], Mapping[str, str]], Subject]
-    """The facts of a command, the program being its first word, and of an environment; sources are put in later."""
-
-
+# commands within lines
 _MOST_JOINED = 40
 _MOST_WORDS = 400
 _MOST_BEFORE_FLAG = 4
@@ -80,6 +39,8 @@ _FOLDER = re.compile(r"(?<![^\s`'\"=(])(?:~|\.{1,2})?/(?:[\w.+-]{1,80}/){0,12}$"
 _MARKS = ("\\", "^", "`")
 _CONTINUED = re.compile(r"\s[\\^`]\s*$")
 _END_OF_COMMAND = re.compile(r"(?<!\\)[`;]|\s(?:&&|\|\|?|2?>>?|<|#)\s|&\s*$")
+
+# variables
 _VARIABLE = re.compile(r"""(?<![\w$])([A-Z][A-Z0-9_]{3,40})=("[^"\n]{0,200}"|'[^'\n]{0,200}'|[^\s,;\]"'`]{1,200})""")
 # an empty list hides every GPU; other variables that are empty say nothing
 _EMPTY_LIST = re.compile(r"""(?<![\w$])([A-Z]{3,10}_VISIBLE_DEVICES)=(?=["']?\s*$|\s+[./a-z])""")
@@ -92,12 +53,44 @@ _NOT_GIVEN = re.compile(
 )
 _OWN_RUNNER = re.compile(r"\bollama(?:\.exe)?[\"']? runner\b|\bollama_llama_server\b")
 _GENERAL = ("CUDA_", "HIP_", "ROCR_", "HSA_", "OMP_", "NCCL_", "ONEAPI_", "ZES_", "GPU_MAX_", "PYTORCH_", "HF_HOME")
+
+# containers and their limits
 _CONTAINERS = re.compile(r"\b(docker|podman|nerdctl)(?: container)? (?:run|create)\b")
 _SERVICES, _IMAGE = re.compile(r"\s*services:\s*$"), re.compile(r"\s+image:\s*\S")
 _CPUS = re.compile(r"--cpus[= ](\d{1,4}(?:\.\d{1,3})?)(?![\w-])")
 _CPU_SET = re.compile(r"--cpuset-cpus[= ]['\"]?(\d[\d,-]{0,60})")
 _LIMIT = re.compile(r"(?:--memory|\s-m)[= ](\d{1,9})([bkmgBKMG])\b")
 _UNITS = {"b": 1, "k": KIB, "m": MIB, "g": GIB}
+
+# prompts of shells
+_WINDOWS, _LINUX, _MAC = "Windows", "Linux", "macOS"
+_BEFORE = r"^\s{0,8}(?:[>$#*`]{1,3} )?(?:\([\w.-]{1,40}\) )?"
+"""A quotation's mark, and the environment of Python or Conda."""
+_HOST = r"[\w.-]{1,60}@[\w.-]{1,60}"
+_PROMPTS = (
+    (re.compile(rf"{_BEFORE}(?:PS )?[A-Za-z]:\\[^<>|\"?*]{{0,200}}>"), _WINDOWS),
+    (re.compile(rf"{_BEFORE}{_HOST} \S{{1,80}} % "), _MAC),  # the prompt of zsh as macOS sets it
+    (re.compile(rf"{_BEFORE}[\w-]{{1,60}}:\S{{1,80}} [\w.-]{{1,40}}\$ "), _MAC),  # that of its bash: `Mac:~ bob$`
+    (re.compile(rf"{_BEFORE}{_HOST}:[~/]\S{{0,120}}\s?[$#](?: |$)"), _LINUX),  # that of bash on Debian and Ubuntu
+    (re.compile(rf"{_BEFORE}\[{_HOST} \S{{1,80}}\][$#](?: |$)"), _LINUX),  # and on Fedora
+)
+_PATHS = (
+    (re.compile(r"(?<![\w:/.])/Users/[\w.-]{1,60}/"), _MAC),
+    (re.compile(r"(?<!\w)[A-Za-z]:\\(?:Users|Windows|Program Files|ProgramData)\\"), _WINDOWS),
+)
+_NEAR = 80  # Characters behind a prompt in which the name of a program stands, also after `.\` or a variable
+_RUNS_IT = re.compile(r"(?i)\b(?:ollama|llama\S*|vllm|lms|nvidia-smi|rocm-smi|koboldcpp\S*|sglang|mlx\S*)")
+
+
+class CommandLines(NamedTuple):
+    """What a runtime's command lines look like as people paste them, and what they mean."""
+
+    program: re.Pattern[str]  # Finds the program in a line; the words of the command begin where it is found
+    flags: frozenset[str]
+    """Spellings that only this runtime has: they are its own even where no program stands before them."""
+    variables: tuple[str, ...]  # How the names of its environment variables begin, such as `OLLAMA_`
+    parse: Callable[[Sequence[str], Mapping[str, str]], Subject]
+    """The facts of a command, the program being its first word, and of an environment; sources are put in later."""
 
 
 def parse_commands(commands: CommandLines, text: Text) -> Seen:
@@ -224,23 +217,35 @@ def _over(base: Subject, said: Subject, environment: dict[str, str], where: str)
     return Subject(runtime=runtime, model=overlaid(base.model, said.model))
 
 
-_WINDOWS, _LINUX, _MAC = "Windows", "Linux", "macOS"
-_BEFORE = r"^\s{0,8}(?:[>$#*`]{1,3} )?(?:\([\w.-]{1,40}\) )?"
-"""A quotation's mark, and the environment of Python or Conda."""
-_HOST = r"[\w.-]{1,60}@[\w.-]{1,60}"
-_PROMPTS = (
-    (re.compile(rf"{_BEFORE}(?:PS )?[A-Za-z]:\\[^<>|\"?*]{{0,200}}>"), _WINDOWS),
-    (re.compile(rf"{_BEFORE}{_HOST} \S{{1,80}} % "), _MAC),  # the prompt of zsh as macOS sets it
-    (re.compile(rf"{_BEFORE}[\w-]{{1,60}}:\S{{1,80}} [\w.-]{{1,40}}\$ "), _MAC),  # that of its bash: `Mac:~ bob$`
-    (re.compile(rf"{_BEFORE}{_HOST}:[~/]\S{{0,120}}\s?[$#](?: |$)"), _LINUX),  # that of bash on Debian and Ubuntu
-    (re.compile(rf"{_BEFORE}\[{_HOST} \S{{1,80}}\][$#](?: |$)"), _LINUX),  # and on Fedora
-)
-_PATHS = (
-    (re.compile(r"(?<![\w:/.])/Users/[\w.-]{1,60}/"), _MAC),
-    (re.compile(r"(?<!\w)[A-Za-z]:\\(?:Users|Windows|Program Files|ProgramData)\\"), _WINDOWS),
-)
-_NEAR = 80  # Characters behind a prompt in which the name of a program stands, also after `.\` or a variable
-_RUNS_IT = re.compile(r"(?i)\b(?:ollama|llama\S*|vllm|lms|nvidia-smi|rocm-smi|koboldcpp\S*|sglang|mlx\S*)")
+def runnable_command(command: Sequence[str]) -> list[str]:
+    """The command up to the first word that can't belong to it, without the text that the model was asked."""
+    end = _end(command)
+    words = list(command[:end])
+    if words and not _COUNTS_PROMPTS.search(words[0]):
+        words, skip = [], False
+        for word in command[:end]:
+            flag, equals, _ = word.partition("=")
+            if not skip and flag not in _PROMPT_FLAGS:
+                words.append(word)
+            skip = not skip and flag in _PROMPT_FLAGS and not equals
+    if 1 < len(words) < len(command):
+        words[-1] = words[-1].rstrip("".join(_COMMAND_END_MARKS))
+    return words
+
+
+def _end(command: Sequence[str]) -> int:
+    """Where a sentence goes on: at a bracket, a small word, or a plain one that follows a value; behind a full stop."""
+    flagged = False
+    for at, word in enumerate(command):
+        after_flag = at > 0 and command[at - 1].startswith("-")
+        if flagged and not word.startswith("-"):
+            plain = not after_flag and (_PLAIN.fullmatch(word) or word in _VALUES)
+            if plain or word.startswith(("(", "//")) or word.lower().rstrip(".,") in _WORDS:
+                return at
+            if len(word) > 1 and word.endswith(_COMMAND_END_MARKS):
+                return at + 1
+        flagged = flagged or word.startswith("-")
+    return len(command)
 
 
 def parse_prompts_text(text: Text) -> Seen:

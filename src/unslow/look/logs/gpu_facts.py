@@ -9,6 +9,22 @@ from unslow.facts.merge import bounded_fact, overlaid
 from unslow.facts.values import Fact, Known, Unknown, failed, reported
 
 MOST_GPUS = 64
+GPU_FACTS = tuple(name for name in Gpu.__struct_fields__ if name != "index")
+# nvmlClocksEventReason* of nvml.h, which older drivers call nvmlClocksThrottleReason*; the names are those of the
+# columns `clocks_event_reasons.<name>` of `nvidia-smi --query-gpu`.
+REASONS = {
+    0x001: "gpu_idle",
+    0x002: "applications_clocks_setting",
+    0x004: "sw_power_cap",
+    0x008: "hw_slowdown",
+    0x010: "sync_boost",
+    0x020: "sw_thermal_slowdown",
+    0x040: "hw_thermal_slowdown",
+    0x080: "hw_power_brake_slowdown",
+    0x100: "display_clock_setting",
+}
+_BITS = {name: bit for bit, name in REASONS.items()}
+_UNKNOWN = "unknown_bit_"
 _TYPES = get_type_hints(Gpu, include_extras=True)
 
 
@@ -17,6 +33,17 @@ def gpu_of(index: int, vendor: str, source: str, facts: Mapping[str, Fact[Any]])
     checked: dict[str, Any] = {name: bounded_fact(fact, _TYPES[name]) for name, fact in facts.items()}
     maker = {"vendor": reported(vendor, source)} if vendor else {}
     return Gpu(index=index, **{**maker, **checked})
+
+
+def gpu_without_facts(index: int, why: Unknown, **known: Fact[Any]) -> Gpu:
+    """A GPU that is there and can't be asked, for one reason."""
+    facts: dict[str, Any] = {**dict.fromkeys(GPU_FACTS, why), **known}
+    return Gpu(index=index, **facts)
+
+
+def gpu_process(pid: int, name: Fact[Any], vram_bytes: Fact[Any]) -> GpuProcess:
+    """A process on a GPU, its memory checked like every other fact."""
+    return GpuProcess(pid=pid, name=name, vram_bytes=bounded_fact(vram_bytes, _TYPES["vram_used_bytes"]))
 
 
 def with_free(facts: dict[str, Fact[Any]]) -> dict[str, Fact[Any]]:
@@ -35,21 +62,13 @@ def by_index(*lists: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
     return tuple(gpus[index] for index in sorted(gpus)[:MOST_GPUS])
 
 
-# nvmlClocksEventReason* of nvml.h, which older drivers call nvmlClocksThrottleReason*; the names are those of the
-# columns `clocks_event_reasons.<name>` of `nvidia-smi --query-gpu`.
-REASONS = {
-    0x001: "gpu_idle",
-    0x002: "applications_clocks_setting",
-    0x004: "sw_power_cap",
-    0x008: "hw_slowdown",
-    0x010: "sync_boost",
-    0x020: "sw_thermal_slowdown",
-    0x040: "hw_thermal_slowdown",
-    0x080: "hw_power_brake_slowdown",
-    0x100: "display_clock_setting",
-}
-_BITS = {name: bit for bit, name in REASONS.items()}
-_UNKNOWN = "unknown_bit_"
+def reason_facts(names: list[str], source: str) -> dict[str, Fact[Any]]:
+    """Both facts about event reasons, from their names."""
+    bits = reason_bits(names)
+    return {
+        "event_reasons": reported(names, source),
+        "event_reason_bits": failed(f"no bit is known for {names}") if bits is None else reported(bits, source),
+    }
 
 
 def reason_names(bits: int) -> list[str]:
@@ -74,26 +93,3 @@ def reason_name(label: str) -> str:
     """The name of a reason by its label in `nvidia-smi -q`, such as "SW Power Cap"."""
     words = "_".join(label.casefold().split())
     return "gpu_idle" if words == "idle" else words
-
-
-GPU_FACTS = tuple(name for name in Gpu.__struct_fields__ if name != "index")
-
-
-def gpu_without_facts(index: int, why: Unknown, **known: Fact[Any]) -> Gpu:
-    """A GPU that is there and can't be asked, for one reason."""
-    facts: dict[str, Any] = {**dict.fromkeys(GPU_FACTS, why), **known}
-    return Gpu(index=index, **facts)
-
-
-def reason_facts(names: list[str], source: str) -> dict[str, Fact[Any]]:
-    """Both facts about event reasons, from their names."""
-    bits = reason_bits(names)
-    return {
-        "event_reasons": reported(names, source),
-        "event_reason_bits": failed(f"no bit is known for {names}") if bits is None else reported(bits, source),
-    }
-
-
-def gpu_process(pid: int, name: Fact[Any], vram_bytes: Fact[Any]) -> GpuProcess:
-    """A process on a GPU, its memory checked like every other fact."""
-    return GpuProcess(pid=pid, name=name, vram_bytes=bounded_fact(vram_bytes, _TYPES["vram_used_bytes"]))

@@ -12,6 +12,8 @@ from unslow.look.logs.dialect import Seen, Text, TextDialect
 from unslow.look.logs.text_blocks import block_text, spans_of
 
 T = TypeVar("T")
+
+# `free`
 _TABLE = re.compile(
     r"\b(total[ \t]+used[ \t]+free\b[^\n]{0,200})\n"  # the names of the columns
     r"[^\n]{0,200}?\bMem:([^\n]{0,400})"
@@ -26,6 +28,34 @@ _LETTERS = {"B": 1, "K": KIB, "M": MIB, "G": GIB, "T": 1024 * GIB, "P": 1024**2 
 _OPTIONS = {"b": 1, "k": KIB, "m": MIB, "g": GIB}
 _WORDS = {"--bytes": 1, "--kibi": KIB, "--mebi": MIB, "--gibi": GIB, "--tebi": 1024 * GIB}
 _LEAST_TOTAL_BYTES = 4 * GIB
+
+# `lscpu`; a label is not anchored at the line start (quoted mails, tables): what may stand before it is ruled out
+_MODEL = re.compile(r"(?<!BIOS )Model name:[ \t]*(\S[^\n]{0,200})")
+_LOGICAL = re.compile(r"(?<!\d )CPU\(s\):[ \t]*(\d{1,6})\b")  # not "NUMA node0 CPU(s): 0-15"
+_FLAGS = re.compile(r"(?:Flags|Features):[ \t]*(\S.*)")
+_MAX_MHZ = re.compile(r"CPU max MHz:[ \t]*(\d{1,6}(?:\.\d+)?)")
+_NOW_MHZ = re.compile(r"CPU MHz:[ \t]*(\d{1,6}(?:\.\d+)?)")
+_SCALING = re.compile(r"CPU\(s\) scaling MHz:[ \t]*(\d{1,3})%")
+_NODES = re.compile(r"NUMA node\(s\):[ \t]*(\d{1,6})")
+_HYPERVISOR = re.compile(r"Hypervisor vendor:[ \t]*(\S[^\n]{0,200})")
+_THREADS = re.compile(r"Thread\(s\) per core:[ \t]*(\d{1,4})")
+_CORES = re.compile(r"Core\(s\) per (?:socket|cluster):[ \t]*(\d{1,6})")
+_GROUPS = re.compile(r"(?:Socket|Cluster)\(s\):[ \t]*(\d{1,6})")
+_SOCKETS = re.compile(r"Socket\(s\):[ \t]*(\d{1,6})")
+_EDGES = " \t\r|`"
+_STARTS = re.compile(r"Architecture:\s+\w|(?<!BIOS )Model name:\s+\S|(?<!\d )CPU\(s\):\s+\d|Thread\(s\) per core:\s+\d")
+_GOES_ON = re.compile(r"[\w)]:\s")
+_LEAST_LINES = 2
+
+
+def parse_free_text(text: Text) -> Seen:
+    """The last table of `free` in a text."""
+    for index in reversed(range(len(text.lines) - 1)):
+        if _HEADER.search(text.lines[index]) and "Mem:" in text.lines[index + 1]:
+            end = min(index + _LINES_OF_TABLE, len(text.lines))  # the text may end before the line of swap
+            memory = parse_free("\n".join(text.lines[max(0, index - _LINES_BEFORE) : end]), text.where(index))
+            return Seen(machine=Machine(memory=memory), lines=3, spans=((index, end),))
+    return Seen()
 
 
 def parse_free(text: str, source: str = "free", unit_bytes: int | None = None) -> Memory:
@@ -75,33 +105,13 @@ def _bytes(word: str, unit_bytes: int) -> int | None:
     return int(float(match[1].replace(",", ".")) * unit)
 
 
-def parse_free_text(text: Text) -> Seen:
-    """The last table of `free` in a text."""
-    for index in reversed(range(len(text.lines) - 1)):
-        if _HEADER.search(text.lines[index]) and "Mem:" in text.lines[index + 1]:
-            end = min(index + _LINES_OF_TABLE, len(text.lines))  # the text may end before the line of swap
-            memory = parse_free("\n".join(text.lines[max(0, index - _LINES_BEFORE) : end]), text.where(index))
-            return Seen(machine=Machine(memory=memory), lines=3, spans=((index, end),))
-    return Seen()
-
-
-# A label is not anchored at the line start (quoted mails, tables); what may stand before it is ruled out instead.
-_MODEL = re.compile(r"(?<!BIOS )Model name:[ \t]*(\S[^\n]{0,200})")
-_LOGICAL = re.compile(r"(?<!\d )CPU\(s\):[ \t]*(\d{1,6})\b")  # not "NUMA node0 CPU(s): 0-15"
-_FLAGS = re.compile(r"(?:Flags|Features):[ \t]*(\S.*)")
-_MAX_MHZ = re.compile(r"CPU max MHz:[ \t]*(\d{1,6}(?:\.\d+)?)")
-_NOW_MHZ = re.compile(r"CPU MHz:[ \t]*(\d{1,6}(?:\.\d+)?)")
-_SCALING = re.compile(r"CPU\(s\) scaling MHz:[ \t]*(\d{1,3})%")
-_NODES = re.compile(r"NUMA node\(s\):[ \t]*(\d{1,6})")
-_HYPERVISOR = re.compile(r"Hypervisor vendor:[ \t]*(\S[^\n]{0,200})")
-_THREADS = re.compile(r"Thread\(s\) per core:[ \t]*(\d{1,4})")
-_CORES = re.compile(r"Core\(s\) per (?:socket|cluster):[ \t]*(\d{1,6})")
-_GROUPS = re.compile(r"(?:Socket|Cluster)\(s\):[ \t]*(\d{1,6})")
-_EDGES = " \t\r|`"
-_STARTS = re.compile(r"Architecture:\s+\w|(?<!BIOS )Model name:\s+\S|(?<!\d )CPU\(s\):\s+\d|Thread\(s\) per core:\s+\d")
-_GOES_ON = re.compile(r"[\w)]:\s")
-_LEAST_LINES = 2
-_SOCKETS = re.compile(r"Socket\(s\):[ \t]*(\d{1,6})")
+def parse_lscpu_text(text: Text) -> Seen:
+    """The first output of lscpu in a text, or as much of it as was pasted."""
+    spans = [span for span in spans_of(text, _STARTS, _GOES_ON) if span[1] - span[0] >= _LEAST_LINES]
+    if not spans:
+        return Seen()
+    machine = parse_lscpu_machine(block_text(text, spans[0]), text.where(spans[0][0]))
+    return Seen(machine=machine, lines=spans[0][1] - spans[0][0], spans=tuple(spans))
 
 
 def parse_lscpu_machine(text: str, source: str = "lscpu") -> Machine:
@@ -112,15 +122,6 @@ def parse_lscpu_machine(text: str, source: str = "lscpu") -> Machine:
         memory=Memory(numa_nodes=_found(_NODES, text, source, int)),
         system=System(hypervisor=_found(_HYPERVISOR, text, source, lambda name: name.strip(_EDGES))),
     )
-
-
-def parse_lscpu_text(text: Text) -> Seen:
-    """The first output of lscpu in a text, or as much of it as was pasted."""
-    spans = [span for span in spans_of(text, _STARTS, _GOES_ON) if span[1] - span[0] >= _LEAST_LINES]
-    if not spans:
-        return Seen()
-    machine = parse_lscpu_machine(block_text(text, spans[0]), text.where(spans[0][0]))
-    return Seen(machine=machine, lines=spans[0][1] - spans[0][0], spans=tuple(spans))
 
 
 def parse_lscpu(text: str, source: str = "lscpu") -> Cpu:

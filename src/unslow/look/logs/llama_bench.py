@@ -18,6 +18,9 @@ from unslow.look.logs.dialect import Seen, Text
 from unslow.look.logs.llama_cpp.start_lines import parse_file_type
 
 MOST_ROWS = 2000
+MOST_COMPARISONS = 32
+
+# rows
 _MARKDOWN_NAMES = {
     "ngl": "n_gpu_layers", "sm": "split_mode", "threads": "n_threads", "nkvo": "no_kv_offload", "fa": "flash_attn",
     "lm": "load_mode", "mmap": "use_mmap", "nopo": "no_op_offload", "rpk": "repack", "dev": "devices",
@@ -28,6 +31,45 @@ _BUILD = re.compile(r"\bbuild: ([0-9a-f]{6,40}) \((\d{1,7})\)")
 _INSERT = re.compile(r"INSERT INTO \w{1,40} \(([^)]{1,2000})\) VALUES \((.{1,4000})\);")
 _SPEED = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)")
 _LARGEST_OBJECT = 65536
+
+# their columns as facts
+_SIZE = re.compile(r"(\d{1,6}(?:\.\d{1,3})?) ([MG]iB)")
+_PARAMETERS = re.compile(r"(\d{1,6}(?:\.\d{1,3})?) ([MBT])\b")
+_SCALES = {"MiB": MIB, "GiB": GIB, "M": 1e6, "B": 1e9, "T": 1e12}
+_SWITCHES = {"0": False, "1": True, "on": True, "off": False, "true": True, "false": False}
+_QUANT = re.compile(
+    r"\b((?:I?Q\d|T?Q[12]_\d|BF16|F16|F32|all F32|MXFP4|NVFP4|TQ)"
+    r"\S{0,40}(?: - \S{1,40}(?: bpw)?| mix\b.{0,80}| MoE)?)\s*$"
+)
+
+# comparisons
+_TOPICS = {
+    "quant": Topic.QUANT_TYPE,
+    "kv_type": Topic.KV_TYPE,
+    "flash_attn": Topic.FLASH_ATTENTION,
+    "n_threads": Topic.THREADS,
+    "n_batch": Topic.BATCH,
+    "n_ubatch": Topic.BATCH,
+    "build": Topic.VERSION,
+    "backends": Topic.BUILD,
+    "n_gpu_layers": Topic.DEVICE,
+    "devices": Topic.DEVICE,
+    "main_gpu": Topic.DEVICE,
+    "gpu_info": Topic.DEVICE,
+    "split_mode": Topic.SPLIT_MODE,
+    "tensor_split": Topic.SPLIT_MODE,
+    "n_depth": Topic.DEPTH,
+    "load_mode": Topic.LOAD_MODE,
+    "use_mmap": Topic.LOAD_MODE,
+    "n_cpu_moe": Topic.EXPERTS,
+    "tensor_buft_overrides": Topic.EXPERTS,
+}
+# what follows from the model or the moment, and so differs whenever anything does
+_IGNORED = frozenset({
+    "size", "params", "model_size", "model_filename", "test_time", "avg_ns", "stddev_ns", "avg_ts", "stddev_ts",
+    "samples_ns", "samples_ts", "build_commit", "build_number", "type_k", "type_v", "model", "model_type", "n_prompt",
+    "n_gen", "n_depth",
+})  # fmt: skip
 
 
 class Row(NamedTuple):
@@ -40,6 +82,19 @@ class Row(NamedTuple):
     columns: dict[str, str]
     where: str
     line: int
+
+
+def parse_text(text: Text) -> Seen:
+    """The last settings that were measured, their speeds, and what made a difference between rows."""
+    rows = rows_of(text)
+    if not rows:
+        return Seen()
+    compared = comparisons_of(rows)
+    account = Account(comparisons=reported(compared, rows[0].where) if compared else NOT_LOOKED)
+    subject = Subject(runtime=runtime_of(rows[-1]), model=model_of(rows[-1]), run=run_of(rows), account=account)
+    indexes = sorted({row.line for row in rows})
+    spans = tuple((index, index + 1) for index in indexes)
+    return Seen(machine=machine_of(rows[-1]), subject=subject, lines=len(indexes), spans=spans)
 
 
 def rows_of(text: Text) -> list[Row]:
@@ -122,16 +177,6 @@ def _number(text: str) -> float | None:
     except ValueError:
         return None
     return value if math.isfinite(value) and 0 <= value < 1e9 else None  # noqa: PLR2004 (no test is longer or faster)
-
-
-_SIZE = re.compile(r"(\d{1,6}(?:\.\d{1,3})?) ([MG]iB)")
-_PARAMETERS = re.compile(r"(\d{1,6}(?:\.\d{1,3})?) ([MBT])\b")
-_SCALES = {"MiB": MIB, "GiB": GIB, "M": 1e6, "B": 1e9, "T": 1e12}
-_SWITCHES = {"0": False, "1": True, "on": True, "off": False, "true": True, "false": False}
-_QUANT = re.compile(
-    r"\b((?:I?Q\d|T?Q[12]_\d|BF16|F16|F32|all F32|MXFP4|NVFP4|TQ)"
-    r"\S{0,40}(?: - \S{1,40}(?: bpw)?| mix\b.{0,80}| MoE)?)\s*$"
-)
 
 
 def _count(text: str, least: int = 1) -> int | None:
@@ -218,36 +263,6 @@ def machine_of(row: Row) -> Machine:
     )
 
 
-MOST_COMPARISONS = 32
-_TOPICS = {
-    "quant": Topic.QUANT_TYPE,
-    "kv_type": Topic.KV_TYPE,
-    "flash_attn": Topic.FLASH_ATTENTION,
-    "n_threads": Topic.THREADS,
-    "n_batch": Topic.BATCH,
-    "n_ubatch": Topic.BATCH,
-    "build": Topic.VERSION,
-    "backends": Topic.BUILD,
-    "n_gpu_layers": Topic.DEVICE,
-    "devices": Topic.DEVICE,
-    "main_gpu": Topic.DEVICE,
-    "gpu_info": Topic.DEVICE,
-    "split_mode": Topic.SPLIT_MODE,
-    "tensor_split": Topic.SPLIT_MODE,
-    "n_depth": Topic.DEPTH,
-    "load_mode": Topic.LOAD_MODE,
-    "use_mmap": Topic.LOAD_MODE,
-    "n_cpu_moe": Topic.EXPERTS,
-    "tensor_buft_overrides": Topic.EXPERTS,
-}
-# what follows from the model or the moment, and so differs whenever anything does
-_IGNORED = frozenset({
-    "size", "params", "model_size", "model_filename", "test_time", "avg_ns", "stddev_ns", "avg_ts", "stddev_ts",
-    "samples_ns", "samples_ts", "build_commit", "build_number", "type_k", "type_v", "model", "model_type", "n_prompt",
-    "n_gen", "n_depth",
-})  # fmt: skip
-
-
 def comparisons_of(rows: Sequence[Row]) -> tuple[Comparison, ...]:
     """The slowest row against the fastest of each set that differs in one column, in the order of the rows."""
     settings = [(_settings(row), row) for row in rows]
@@ -290,16 +305,3 @@ def _settings(row: Row) -> dict[str, str]:
     }
     plain = {k: v for k, v in columns.items() if k not in _IGNORED}
     return {k: v for k, v in {**plain, **derived}.items() if v}
-
-
-def parse_text(text: Text) -> Seen:
-    """The last settings that were measured, their speeds, and what made a difference between rows."""
-    rows = rows_of(text)
-    if not rows:
-        return Seen()
-    compared = comparisons_of(rows)
-    account = Account(comparisons=reported(compared, rows[0].where) if compared else NOT_LOOKED)
-    subject = Subject(runtime=runtime_of(rows[-1]), model=model_of(rows[-1]), run=run_of(rows), account=account)
-    indexes = sorted({row.line for row in rows})
-    spans = tuple((index, index + 1) for index in indexes)
-    return Seen(machine=machine_of(rows[-1]), subject=subject, lines=len(indexes), spans=spans)

@@ -11,6 +11,7 @@ ALL_LAYERS = 9999  # What `max` stands for: more layers than any model has
 _GB = 10**9
 _MOST_GPUS = 64
 _NUMBER = r"(\d{1,9}(?:\.\d{1,6})?)"
+_GIGABYTES = rf"{_NUMBER} GB"
 
 
 class LmStudioReader(NamedReader):
@@ -35,9 +36,6 @@ class LmStudioReader(NamedReader):
 
     def machine(self) -> Machine:
         return Machine(gpus=reported(tuple(self.gpus.values()), self.named)) if self.gpus else Machine()
-
-
-_GIGABYTES = rf"{_NUMBER} GB"
 
 
 @RULES("[LM STUDIO SERVER]", r"\[LM STUDIO SERVER\] ")

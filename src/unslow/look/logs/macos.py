@@ -21,12 +21,52 @@ from unslow.look.logs.text_blocks import (
 )
 
 _PERCENT = 100
+
+# `ioreg`
 _FACTS: dict[str, tuple[re.Pattern[str], Callable[[str], Any]]] = {
     "busy": (re.compile(r"\"Device Utilization %\"\s?=\s?(\d{1,3})\b"), lambda digits: int(digits) / _PERCENT),
     "vram_used_bytes": (re.compile(r"\"In use system memory\"\s?=\s?(\d{1,15})\b"), int),
     "cores": (re.compile(r"\"gpu-core-count\"\s?=\s?(\d{1,4})\b"), int),
     "name": (re.compile(r"\"model\"\s?=\s?<?\"(Apple [^\"]{1,60})\""), str),
 }
+
+# `powermetrics`
+_ROW = re.compile(
+    r"(GPU active frequency|GPU active residency|GPU HW active frequency|GPU HW active residency|GPU idle residency|"
+    r"GPU Power|Current pressure level|CPU die temperature|GPU die temperature):\s*(\S.*)"
+)
+_STEPS = re.compile(r"(\d{2,5}) MHz:")
+_SHARE = re.compile(r"(\d{0,3}(?:\.\d{1,4})?)\s*%")
+
+# `sysctl`
+# The keys that only macOS has; Linux has a sysctl of its own.
+SYSCTL_KEYS = (
+    "hw.model", "hw.memsize", "hw.physicalcpu", "hw.logicalcpu", "hw.perflevel0.physicalcpu",
+    "hw.perflevel1.physicalcpu", "machdep.cpu.brand_string", "iogpu.wired_limit_mb", "debug.iogpu.wired_limit",
+    "vm.swapusage", "kern.memorystatus_vm_pressure_level", "kern.osproductversion", "kern.osrelease",
+)  # fmt: skip
+_SYSCTL_ROW = re.compile(rf"(?<![\w.])({'|'.join(map(re.escape, SYSCTL_KEYS))})\s*[:=]\s*(\S.{{0,300}})")
+_SWAP = re.compile(r"total = (\S+)\s+used = (\S+)")
+# enum of the kernel's memory pressure, sys/kern_memorystatus.h: normal, warning, critical
+_LEVELS = {"1": "normal", "2": "warn", "4": "critical"}
+# Below 36 GiB macOS lends the GPU two thirds of its memory, above three quarters: 10.67 of 16, 16 of 24, 21.33 of 32,
+# 27 of 36 and 48 of 64 GiB are what llama.cpp logs as recommendedMaxWorkingSetSize; some Macs of 16 GiB lend 11.84.
+_LARGE_BYTES = 36 * GIB
+
+# `system_profiler`
+_PAIR = re.compile(
+    r"(?<!\S)(Chipset Model|Total Number of Cores|Vendor|Metal Support|Metal Family|Metal|VRAM \(Total\)|Bus|Chip|"
+    r"Processor Name|Memory|System Version|Kernel Version):\s*(\S.{0,200})"
+)
+_GPU, _HARDWARE = "Chipset Model:", "Hardware Overview"
+_CORES = re.compile(r"(\d{1,4})(?: \((\d{1,4}) performance and (\d{1,4}) efficiency\))?")
+_VENDORS = (("apple", "Apple"), ("amd", "AMD"), ("ati", "AMD"), ("intel", "Intel"), ("nvidia", "NVIDIA"))
+_METAL = re.compile(r"Metal \d")
+
+# `vm_stat`
+_PAGE = re.compile(r"page size of (\d{3,6})(?: bytes)?\)")
+_VM_STAT_ROW = re.compile(r"(Pages [a-z -]{3,30}|Swapins|Swapouts|Pageins):\s+(\d{1,15})\b")
+_TOTAL = re.compile(r"The system has (\d{6,16}) \(\d+ pages")
 
 
 def parse_ioreg(text: str, source: str = "ioreg", first_line: int = 1) -> tuple[Gpu, ...]:
@@ -39,14 +79,6 @@ def parse_ioreg(text: str, source: str = "ioreg", first_line: int = 1) -> tuple[
                 facts[name] = reported(convert(match[1]), line.source)
                 place = place or line.source
     return (gpu_of(0, "Apple", place, {**facts, "kind": reported("integrated", place)}),) if facts else ()
-
-
-_ROW = re.compile(
-    r"(GPU active frequency|GPU active residency|GPU HW active frequency|GPU HW active residency|GPU idle residency|"
-    r"GPU Power|Current pressure level|CPU die temperature|GPU die temperature):\s*(\S.*)"
-)
-_STEPS = re.compile(r"(\d{2,5}) MHz:")
-_SHARE = re.compile(r"(\d{0,3}(?:\.\d{1,4})?)\s*%")
 
 
 def parse_powermetrics(text: str, source: str = "powermetrics", first_line: int = 1) -> Machine:
@@ -78,21 +110,6 @@ def _either(rows: Labelled, what: str, unit: str) -> Fact[Any]:
     """MacOS 13 added the HW to the label."""
     old, new = f"GPU active {what}", f"GPU HW active {what}"
     return rows.amount(new if new in rows.rows else old, unit)
-
-
-# The keys that only macOS has; Linux has a sysctl of its own.
-SYSCTL_KEYS = (
-    "hw.model", "hw.memsize", "hw.physicalcpu", "hw.logicalcpu", "hw.perflevel0.physicalcpu",
-    "hw.perflevel1.physicalcpu", "machdep.cpu.brand_string", "iogpu.wired_limit_mb", "debug.iogpu.wired_limit",
-    "vm.swapusage", "kern.memorystatus_vm_pressure_level", "kern.osproductversion", "kern.osrelease",
-)  # fmt: skip
-_SYSCTL_ROW = re.compile(rf"(?<![\w.])({'|'.join(map(re.escape, SYSCTL_KEYS))})\s*[:=]\s*(\S.{{0,300}})")
-_SWAP = re.compile(r"total = (\S+)\s+used = (\S+)")
-# enum of the kernel's memory pressure, sys/kern_memorystatus.h: normal, warning, critical
-_LEVELS = {"1": "normal", "2": "warn", "4": "critical"}
-# Below 36 GiB macOS lends the GPU two thirds of its memory, above three quarters: 10.67 of 16, 16 of 24, 21.33 of 32,
-# 27 of 36 and 48 of 64 GiB are what llama.cpp logs as recommendedMaxWorkingSetSize; some Macs of 16 GiB lend 11.84.
-_LARGE_BYTES = 36 * GIB
 
 
 def parse_sysctl(text: str, source: str = "sysctl", first_line: int = 1) -> Machine:
@@ -141,16 +158,6 @@ def _wired_limit(rows: Labelled, total: Fact[Bytes]) -> Fact[Bytes]:
         return not_found(f"{source} leaves it to macOS, and the size of memory is not known", "sysctl hw.memsize")
     share = (3, 4) if size >= _LARGE_BYTES else (2, 3)
     return estimated(size * share[0] // share[1], f"{source}: macOS's default, {share[0]}/{share[1]} of memory")
-
-
-_PAIR = re.compile(
-    r"(?<!\S)(Chipset Model|Total Number of Cores|Vendor|Metal Support|Metal Family|Metal|VRAM \(Total\)|Bus|Chip|"
-    r"Processor Name|Memory|System Version|Kernel Version):\s*(\S.{0,200})"
-)
-_GPU, _HARDWARE = "Chipset Model:", "Hardware Overview"
-_CORES = re.compile(r"(\d{1,4})(?: \((\d{1,4}) performance and (\d{1,4}) efficiency\))?")
-_VENDORS = (("apple", "Apple"), ("amd", "AMD"), ("ati", "AMD"), ("intel", "Intel"), ("nvidia", "NVIDIA"))
-_METAL = re.compile(r"Metal \d")
 
 
 def parse_system_profiler(text: str, source: str = "system_profiler", first_line: int = 1) -> Machine:
@@ -211,11 +218,6 @@ def _gpu(index: int, lines: list[Numbered]) -> Gpu:
     if metal:
         facts["architecture"] = reported(metal[0], rows.source(*labels))
     return gpu_of(index, maker, source, facts)
-
-
-_PAGE = re.compile(r"page size of (\d{3,6})(?: bytes)?\)")
-_VM_STAT_ROW = re.compile(r"(Pages [a-z -]{3,30}|Swapins|Swapouts|Pageins):\s+(\d{1,15})\b")
-_TOTAL = re.compile(r"The system has (\d{6,16}) \(\d+ pages")
 
 
 def parse_vm_stat(text: str, source: str = "vm_stat", first_line: int = 1) -> Memory:

@@ -29,20 +29,66 @@ from unslow.facts.values import (
 )
 from unslow.look.logs.gpu_facts import gpu_of, gpu_process, reason_facts, reason_names
 
-_LONGEST_LINE = 4096
-_ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
-_NUMBER = re.compile(r"(-?\d{1,18}(?:\.\d{1,9})?)\s*([A-Za-z%]+(?:/s)?)?")
-_BUS_ID = re.compile(r"([0-9A-Fa-f]{4,8}):([0-9A-Fa-f]{2}):([0-9A-Fa-f]{2})\.([0-9A-Fa-f])\b")
-
+GPU_SOURCE = "nvidia-smi --query-gpu"
+APPS_SOURCE = "nvidia-smi --query-compute-apps"
+DMON_SOURCE = "nvidia-smi dmon"
+Row = dict[str, str]  # The printed values by column name, which is written here without its unit
+_Read = Callable[[str, str], Fact[Any]]
 UNITS: Final[dict[str, float]] = {
     "": 1, "%": 0.01, "C": 1, "W": 1, "x": 1, "MHz": MHZ, "KiB": KIB, "MiB": MIB, "GiB": GIB, "KB/s": KB, "MB/s": MB,
 }  # fmt: skip
+_LONGEST_LINE = 4096
+_MOST_GPUS = 64
+_MOST_ROWS = 50_000  # the latest ones: nearly three hours at five rows a second
 
+# values
+_ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+_NUMBER = re.compile(r"(-?\d{1,18}(?:\.\d{1,9})?)\s*([A-Za-z%]+(?:/s)?)?")
+_BUS_ID = re.compile(r"([0-9A-Fa-f]{4,8}):([0-9A-Fa-f]{2}):([0-9A-Fa-f]{2})\.([0-9A-Fa-f])\b")
 _NOT_SUPPORTED = (
     "n/a", "-", "not supported", "function not found", "requested functionality has been deprecated",
     "not available in wddm driver model", "deprecated",
 )  # fmt: skip
 _FAILED = ("insufficient permissions", "unknown error", "gpu is lost", "gpu requires reset", "err!", "unknown")
+
+# why clocks are low
+_REASON = re.compile(r"clocks_(?:event|throttle)_reasons\.(\w+)")
+_REASON_BITS = ("clocks_event_reasons.active", "clocks_throttle_reasons.active")
+_BITS = re.compile(r"0x([0-9A-Fa-f]{1,16})")
+_NO_REASON = ("active", "supported")
+
+# `--query-gpu`, `--query-compute-apps`
+_NAME = re.compile(r"[a-z][a-z0-9_.]*")
+_UNIT = re.compile(r"\s*\[[^\[\]]*\]$")
+_COMMAND = re.compile(r"--query-(?:gpu|compute-apps)=([a-z0-9_.,]+)")
+_IDENTITIES = ("uuid", "gpu_uuid", "pci.bus_id", "gpu_bus_id")
+
+# `dmon`
+_HEADER = re.compile(r"#\s*((?:Date,?\s+Time,?\s+|Time,?\s+)?gpu\b.*)", re.IGNORECASE)
+_SEPARATOR = re.compile(r"[\s,]+")
+_DATE = re.compile(r"(\d{4})(\d\d)(\d\d)$")
+# The columns by the names that --query-gpu has for them. `fb` is headed "MB" and counts MiB; `pclk` is the SM clock.
+_COLUMNS = {
+    "gpu": "index",
+    "pwr": "power.draw",
+    "gtemp": "temperature.gpu",
+    "temp": "temperature.gpu",
+    "mtemp": "temperature.memory",
+    "sm": "utilization.gpu",
+    "mem": "utilization.memory",
+    "mclk": "clocks.mem",
+    "pclk": "clocks.sm",
+    "fb": "memory.used",
+    "rxpci": "rxpci",
+    "txpci": "txpci",
+}
+
+# a GPU over time
+# A loaded model still grows with its first requests, by 20 to 90 MiB in recordings (workspaces, graphs). What another
+# process holds all the time must not count as loaded, though the model on top of it can be small beside it.
+_NEAR_FRACTION = 0.02
+_NEAR_BYTES = 64 * MIB
+_TYPES = get_type_hints(GpuUnderLoad, include_extras=True)
 
 
 def plain_lines(text: str) -> list[str]:
@@ -72,6 +118,11 @@ def parse_quantity(text: str, unit: str, source: str) -> Fact[Any]:
     return reported(int(value) if value.is_integer() else value, source)
 
 
+def quantity_in(unit: str) -> _Read:
+    """A reader of numbers that are in this unit where they have none."""
+    return lambda text, source: parse_quantity(text, unit, source)
+
+
 def parse_process_id(text: str) -> int | None:
     """The number of a process, or None where the text is something else."""
     return int(text) if re.fullmatch(r"[0-9]{1,10}", text) else None
@@ -97,18 +148,6 @@ def parse_bus_id(text: str, source: str) -> Fact[Any]:
         return parse_absence(text, source) or failed(f'{source} says "{text.strip()[:40]}", which is no PCI address')
     domain, bus, device, function = match.groups()
     return reported(f"{int(domain, 16):04x}:{bus}:{device}.{function}".lower(), source)
-
-
-_Read = Callable[[str, str], Fact[Any]]
-_REASON = re.compile(r"clocks_(?:event|throttle)_reasons\.(\w+)")
-_REASON_BITS = ("clocks_event_reasons.active", "clocks_throttle_reasons.active")
-_BITS = re.compile(r"0x([0-9A-Fa-f]{1,16})")
-_NO_REASON = ("active", "supported")
-
-
-def quantity_in(unit: str) -> _Read:
-    """A reader of numbers that are in this unit where they have none."""
-    return lambda text, source: parse_quantity(text, unit, source)
 
 
 # How to read each fact, and the columns that hold it, the best one first.
@@ -143,40 +182,7 @@ _FACTS: dict[str, tuple[_Read, tuple[str, ...]]] = {
     "ecc": (parse_enabled, ("ecc.mode.current",)),
     "mig": (parse_enabled, ("mig.mode.current",)),
 }
-
 COLUMNS = frozenset({*_REASON_BITS, *(column for _, columns in _FACTS.values() for column in columns)})
-
-
-def row_fact(row: Mapping[str, str], name: str, source: str) -> Fact[Any]:
-    """One fact of a row; "nobody looked" where it has no column for it."""
-    read, columns = _FACTS[name]
-    return first_known(*(read(row[column], source) for column in columns if column in row))
-
-
-def row_reasons(row: Mapping[str, str], source: str) -> dict[str, Fact[Any]]:
-    """The event reasons of a row: from the column with all bits, else from the columns of single reasons."""
-    text = next((row[column] for column in _REASON_BITS if column in row), None)
-    if text is not None:
-        match = _BITS.fullmatch(text.strip())
-        if not match:
-            why = parse_absence(text, source) or failed(f'{source} says "{text.strip()[:40]}", which is no bit mask')
-            return {"event_reasons": why, "event_reason_bits": why}
-        return reason_facts(reason_names(int(match[1], 16)), source)
-    single = {m[1]: row[column] for column in row if (m := _REASON.fullmatch(column)) and m[1] not in _NO_REASON}
-    active = [name for name, state in single.items() if state.casefold() == "active"]
-    return reason_facts(active, source) if single else {}
-
-
-GPU_SOURCE = "nvidia-smi --query-gpu"
-APPS_SOURCE = "nvidia-smi --query-compute-apps"
-Row = dict[str, str]  # The printed values by column name, which is written here without its unit
-
-_MOST_GPUS = 64
-_MOST_ROWS = 50_000  # the latest ones: nearly three hours at five rows a second
-_NAME = re.compile(r"[a-z][a-z0-9_.]*")
-_UNIT = re.compile(r"\s*\[[^\[\]]*\]$")
-_COMMAND = re.compile(r"--query-(?:gpu|compute-apps)=([a-z0-9_.,]+)")
-_IDENTITIES = ("uuid", "gpu_uuid", "pci.bus_id", "gpu_bus_id")
 _KNOWN = COLUMNS | {*_IDENTITIES, "index", "timestamp", "pid", "process_name", "used_gpu_memory", "used_memory"}
 
 
@@ -234,6 +240,31 @@ def _row(line: str, names: list[str]) -> Row | None:
     return dict(zip(names, fields, strict=True)) if len(fields) == len(names) and any(fields) else None
 
 
+def parse_dmon(text: str) -> tuple[Gpu, ...]:
+    """Each GPU as its latest row says."""
+    return gpus_of_rows(parse_dmon_rows(text), DMON_SOURCE)
+
+
+def parse_dmon_rows(text: str) -> list[Row]:
+    """The rows, in the columns of `--query-gpu`, so that a series of them is summarised like any other."""
+    names: list[str] = []
+    rows: deque[Row] = deque(maxlen=_MOST_ROWS)
+    for line in plain_lines(text):
+        if header := _HEADER.search(line):
+            names = _SEPARATOR.split(header[1].strip().lower())
+        elif names and "#" not in line:
+            cells = [cell for cell in _SEPARATOR.split(line) if cell][-len(names) :]
+            fields = dict(zip(names, cells, strict=False))
+            if len(cells) < len(names) or not fields.get("gpu", "").isdecimal():
+                continue
+            row = {_COLUMNS[name]: text for name, text in fields.items() if name in _COLUMNS}
+            if "time" in fields:
+                date = _DATE.match(fields.get("date", ""))
+                row["timestamp"] = f"{'/'.join(date.groups()) if date else ''} {fields['time']}"
+            rows.append(row)
+    return list(rows)
+
+
 def gpus_of_rows(rows: Sequence[Row], source: str) -> tuple[Gpu, ...]:
     """Each GPU of the table as its latest row says."""
     gpus = []
@@ -259,59 +290,24 @@ def rows_by_gpu(rows: Sequence[Row]) -> dict[int, list[Row]]:
     return result
 
 
-DMON_SOURCE = "nvidia-smi dmon"
-
-_HEADER = re.compile(r"#\s*((?:Date,?\s+Time,?\s+|Time,?\s+)?gpu\b.*)", re.IGNORECASE)
-_SEPARATOR = re.compile(r"[\s,]+")
-_DATE = re.compile(r"(\d{4})(\d\d)(\d\d)$")
-
-# The columns by the names that --query-gpu has for them. `fb` is headed "MB" and counts MiB; `pclk` is the SM clock.
-_COLUMNS = {
-    "gpu": "index",
-    "pwr": "power.draw",
-    "gtemp": "temperature.gpu",
-    "temp": "temperature.gpu",
-    "mtemp": "temperature.memory",
-    "sm": "utilization.gpu",
-    "mem": "utilization.memory",
-    "mclk": "clocks.mem",
-    "pclk": "clocks.sm",
-    "fb": "memory.used",
-    "rxpci": "rxpci",
-    "txpci": "txpci",
-}
+def row_fact(row: Mapping[str, str], name: str, source: str) -> Fact[Any]:
+    """One fact of a row; "nobody looked" where it has no column for it."""
+    read, columns = _FACTS[name]
+    return first_known(*(read(row[column], source) for column in columns if column in row))
 
 
-def parse_dmon_rows(text: str) -> list[Row]:
-    """The rows, in the columns of `--query-gpu`, so that a series of them is summarised like any other."""
-    names: list[str] = []
-    rows: deque[Row] = deque(maxlen=_MOST_ROWS)
-    for line in plain_lines(text):
-        if header := _HEADER.search(line):
-            names = _SEPARATOR.split(header[1].strip().lower())
-        elif names and "#" not in line:
-            cells = [cell for cell in _SEPARATOR.split(line) if cell][-len(names) :]
-            fields = dict(zip(names, cells, strict=False))
-            if len(cells) < len(names) or not fields.get("gpu", "").isdecimal():
-                continue
-            row = {_COLUMNS[name]: text for name, text in fields.items() if name in _COLUMNS}
-            if "time" in fields:
-                date = _DATE.match(fields.get("date", ""))
-                row["timestamp"] = f"{'/'.join(date.groups()) if date else ''} {fields['time']}"
-            rows.append(row)
-    return list(rows)
-
-
-def parse_dmon(text: str) -> tuple[Gpu, ...]:
-    """Each GPU as its latest row says."""
-    return gpus_of_rows(parse_dmon_rows(text), DMON_SOURCE)
-
-
-# A loaded model still grows with its first requests, by 20 to 90 MiB in recordings (workspaces, graphs). What another
-# process holds all the time must not count as loaded, though the model on top of it can be small beside it.
-_NEAR_FRACTION = 0.02
-_NEAR_BYTES = 64 * MIB
-_TYPES = get_type_hints(GpuUnderLoad, include_extras=True)
+def row_reasons(row: Mapping[str, str], source: str) -> dict[str, Fact[Any]]:
+    """The event reasons of a row: from the column with all bits, else from the columns of single reasons."""
+    text = next((row[column] for column in _REASON_BITS if column in row), None)
+    if text is not None:
+        match = _BITS.fullmatch(text.strip())
+        if not match:
+            why = parse_absence(text, source) or failed(f'{source} says "{text.strip()[:40]}", which is no bit mask')
+            return {"event_reasons": why, "event_reason_bits": why}
+        return reason_facts(reason_names(int(match[1], 16)), source)
+    single = {m[1]: row[column] for column in row if (m := _REASON.fullmatch(column)) and m[1] not in _NO_REASON}
+    active = [name for name, state in single.items() if state.casefold() == "active"]
+    return reason_facts(active, source) if single else {}
 
 
 def summarise_series(rows: Sequence[Row], source: str = GPU_SOURCE) -> tuple[GpuUnderLoad, ...]:

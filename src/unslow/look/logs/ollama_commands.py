@@ -1,125 +1,25 @@
-"""What `ollama ps`, `ollama run --verbose` and `ollama show` print, and options as people paste them."""
+"""What `ollama ps`, `ollama run --verbose` and `ollama show` print, and the API that has the same."""
 
 import re
 import statistics
 from itertools import islice
 from typing import Any, NamedTuple
 
-from unslow.facts.masking import masked_environment
 from unslow.facts.model import Model
 from unslow.facts.run import Completion, Run
 from unslow.facts.runtime import PastLoad, Runtime
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import Fact, Known, estimated, failed, not_found, reported
 from unslow.look.logs.dialect import Seen, Text, TextDialect
-from unslow.look.logs.ollama.server_lines import keep_alive_s, variable_facts
 from unslow.look.logs.ollama.state import DURATION, parse_seconds, parse_size_bytes
+from unslow.look.logs.ollama_options import option_facts
 from unslow.look.logs.text_blocks import Places
 
-# Ollama's options of a model and variables of a server, as people paste them: Modelfiles, chats, JSON, units, shells.
-# What is asked for is not yet what is had: a context or a number of layers is set by asking, flash attention and the
-# type of the cache are not, so these are estimates until a log says what came of them.
-
-_OPTION = re.compile(
-    r"(?<![\w.])(num_ctx|num_gpu|num_thread|num_batch|main_gpu|use_mmap|top_k|draft_num_predict|keep_alive)\b"
-    r"[\"'`]?\s{0,3}(?:[:=]|\bto\b|\bis\b)?\s{0,3}[\"'`]?(-?\d{1,9}(?:\.\d{1,3})?(?:h|m|s)?|true|false)(?!\w)"
-)
-# behind an equals sign stands the value; behind a space or a colon often a sentence goes on
-_VARIABLE = re.compile(
-    r"(?<![\w.])((?:OLLAMA|LLAMA_ARG)_[A-Z_]{2,40})[\"'`]?"
-    r"(?:\s?=\s?[\"'`]?([\w.:/\\+@%!~$&#*-]{1,200})"
-    r"|[: ]\s{0,2}[\"'`]?(-?\d[\w.]{0,20}|true|false|on|off|b?f16|q\d_\d)(?!\w))"
-)
-_RUN = re.compile(
-    r"\bollama run((?: --?[a-z-]{2,20}(?:[ =](?:true|false|[\d.]+\w?))?){0,5}) ([\w./-]{2,120}(?::[\w.-]{1,60})?)"
-)
-# What is no name of a model behind `ollama run`
-_NO_MODEL = frozenset(
-    ["the", "a", "it", "on", "in", "and", "is", "or", "to", "with", "command", "model", "prompt", "fails", "works"]
-)
-_TRUE, _FALSE = ("1", "true", "on"), ("0", "false", "off")
-_MOST_VARIABLES = 40
-_COUNTS = {
-    "num_ctx": "context_set",
-    "num_thread": "threads",
-    "num_batch": "batch",
-    "main_gpu": "main_gpu",
-    "top_k": "top_k",
-    "draft_num_predict": "draft_tokens",
-}
-
-
-def parse_options_text(text: Text) -> Seen:
-    """What was asked for; a line of the server's own log says it in its own words and is left to that dialect."""
-    places = Places(text)
-    facts: dict[str, Any] = {}
-    lines = 0
-    for found, where in places.find(_OPTION):
-        if "level=" not in places.before(found):
-            facts |= option_facts({found[1]: found[2]}, where)
-            lines += 1
-    variables: dict[str, tuple[str, str]] = {}
-    if "OLLAMA_" in places.joined or "LLAMA_ARG_" in places.joined:
-        for found, where in places.find(_VARIABLE):  # not those of the log's line `server config`
-            if "map[" not in places.before(found) and len(variables) < _MOST_VARIABLES:
-                variables[found[1]] = ((found[2] or found[3]).rstrip("."), where)
-    if variables:
-        pairs = masked_environment({name: value for name, (value, _) in variables.items()})
-        where = next(iter(variables.values()))[1]
-        facts = {"environment": reported(pairs, where), **asked_facts(pairs, where), **facts}
-        lines += len(variables)
-    runs = ((found[2], where) for found, where in places.find(_RUN) if found[2] not in _NO_MODEL)
-    run = next(runs, None)
-    model: dict[str, Any] = {"name": reported(run[0].rstrip(".,:"), run[1])} if run else {}
-    if not facts and not model:
-        return Seen()
-    own = any(name.startswith("OLLAMA_") for name in variables)  # others take the variables of llama.cpp too
-    if own or model or {"gpu_layers_set", "context_set"} & set(facts):
-        known = [fact.source for fact in (*facts.values(), *model.values()) if isinstance(fact, Known)]
-        facts["name"] = reported("Ollama", known[0] if known else text.where(0))
-    return Seen(subject=Subject(runtime=Runtime(**facts), model=Model(**model)), lines=lines + len(model))
-
-
-def option_facts(options: dict[str, str], where: str) -> dict[str, Any]:
-    """Options by Ollama's names as facts; what leaves the choice to Ollama says so."""
-    facts: dict[str, Any] = {}
-    for name, value in options.items():
-        number = int(value) if re.fullmatch(r"-?\d{1,9}", value) else None
-        source = f"{where}: {name} {value}"
-        if name in _COUNTS and number is not None:
-            chosen = number > 0 or (number == 0 and name in ("main_gpu", "top_k"))
-            facts[_COUNTS[name]] = reported(number, source) if chosen else not_found(f"{source}: Ollama chooses")
-            if name == "num_ctx" and number > 0:
-                facts["context_length"] = estimated(number, f"{source}: for one request")
-        elif name == "num_gpu" and number is not None:
-            layers = reported(number, source) if number >= 0 else not_found(f"{source}: Ollama chooses")
-            facts["gpu_layers_set"] = layers
-        elif name == "use_mmap" and value in ("true", "false"):
-            facts["load_mode"] = reported("mmap" if value == "true" else "none", source)
-        elif name == "keep_alive" and (alive := keep_alive_s(value)) is not None:
-            facts["keep_alive_s"] = reported(alive, source)
-    return facts
-
-
-def asked_facts(variables: dict[str, str], where: str) -> dict[str, Any]:
-    """What a server's variables ask for."""
-    facts = variable_facts(variables, where)
-    flash = variables.get("OLLAMA_FLASH_ATTENTION", "").lower()
-    if flash in _FALSE:
-        facts["flash_attention"] = reported(value=False, source=f"{where}: OLLAMA_FLASH_ATTENTION={flash}")
-    elif flash in _TRUE:
-        facts["flash_attention"] = estimated(value=True, source=f"{where}: asked for by OLLAMA_FLASH_ATTENTION")
-    if re.fullmatch(r"(?:f|bf)?q?\d{1,2}(?:_\d)?", kind := variables.get("OLLAMA_KV_CACHE_TYPE", "").lower()):
-        asked = estimated(kind, f"{where}: asked for by OLLAMA_KV_CACHE_TYPE")
-        facts |= {"kv_type_k": asked, "kv_type_v": asked}
-    return facts
-
-
-# `ollama ps` and `/api/ps`: which models are loaded, and how much of each Ollama planned for the GPU.
-# The column PROCESSOR compares planned bytes: it does not tell where anything is computed. Before 0.9.6 there was no
-# column CONTEXT; it counts the tokens of one request, not of all that may run together.
-
+LOADED_AGAIN_S = 1.0  # A model that is there already is found in milliseconds; whatever takes longer was a load
 MOST_ROWS = 64
+MOST_BLOCKS = 1000
+
+# `ollama ps`, /api/ps
 _GAP = r"[\s|]{1,80}"
 _SPLIT = r"(\d{1,3})%\s?/\s?(\d{1,3})%\s{1,4}CPU/GPU"
 _ROW = re.compile(
@@ -136,55 +36,55 @@ _FIELD = re.compile(
 _NEAR = 200
 _ALL = 100
 
+# `ollama run --verbose`, and the end of an answer of /api/generate or /api/chat
+_VERBOSE = re.compile(
+    rf"\b(?:(total|load|prompt eval|eval)[ _]duration\b[\"'`*]{{0,3}}\s?[:=|]\s{{0,40}}({DURATION})(?![\w.])"
+    r"|((?:prompt )?eval)[ _]count\b[\"'`*]{0,3}\s?[:=|]\s{0,40}(\d{1,9}) ?token"
+    r"|((?:prompt )?eval)[ _]rate\b[\"'`*]{0,3}\s?[:=|]?\s{0,40}(\d{1,9}(?:\.\d{1,6})?) ?tok(?:en)?s?/s)"
+)
+_JSON = re.compile(r"[\"'](?:(total|load|prompt_eval|eval)_duration|(prompt_eval|eval)_count)[\"']\s*:\s*(\d{1,19})\b")
 
-def _loaded_model(name: Fact[str], quant: Fact[str], **facts: Known[Any] | None) -> Subject:
-    """One loaded model, by Ollama's own account."""
-    known: dict[str, Any] = {fact: value for fact, value in facts.items() if value is not None}
-    source = next(fact.source for fact in (name, *known.values(), quant) if isinstance(fact, Known))
-    if context := facts["context_per_slot"]:  # unless a log or a command says otherwise there is one slot
-        known["context_length"] = estimated(context.value, f"{context.source}: for one request")
-    runtime = Runtime(name=reported("Ollama", source), state=reported("loaded", source), **known)
-    return Subject(runtime=runtime, model=Model(name=name, quant=quant))
+# `ollama show`, `ollama --version`
+_VERSION = re.compile(r"\bollama version is v?(\d{1,4}(?:\.[\w+-]{1,30}){1,4})")
+_CLIENT = re.compile(r"\bclient version is v?(\d{1,4}(?:\.[\w+-]{1,30}){1,4})")
+_BOX = re.compile(
+    r"^[^\S\n]*Model[^\S\n]*\n(?:[^\S\n]*(?:arch(?:itecture)?|parameters|quantization|context length|embedding length|"
+    r"requires)[^\S\n]+\S[^\n]{0,60}(?:\n|$)){2,6}",
+    re.MULTILINE,
+)
+_ENTRY = re.compile(r"(arch(?:itecture)?|parameters|quantization|context length|embedding length)[^\S\n]+(\S+)")
+_SET = re.compile(
+    r"^[^\S\n]*Parameters[^\S\n]*\n((?:[^\S\n]+\w{2,30}[^\S\n]+\S[^\n]{0,80}(?:\n|$)){1,30})", re.MULTILINE
+)
+_PARAMETERS = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)([KMBT])")
+_POWERS = {"K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
+
+
+class RunBlock(NamedTuple):
+    """The figures of one answer: `total_s`, `load_s`, `eval_count`, `eval_rate` ...; and where they stand."""
+
+    values: dict[str, float]
+    where: str
+    span: tuple[int, int]
+
+    def rate(self, name: str) -> float:
+        """Tokens in a second: of the count where there is one, else as printed; nought where there is neither."""
+        count, took = self.values.get(f"{name}_count", 0), self.values.get(f"{name}_s", 0)
+        return count / took if count and took else self.values.get(f"{name}_rate", 0)
 
 
 def parse_ps_text(text: Text) -> Seen:
-    """The table, the JSON or the phrase; of several models the one with least on the GPU, which is slowest."""
+    """The table, the JSON of /api/ps or the phrase; of several models the one with least on the GPU, which is slowest.
+
+    The column PROCESSOR compares planned bytes: it does not tell where anything is computed. Before 0.9.6 there was no
+    column CONTEXT; it counts the tokens of one request, not of all that may run together.
+    """
     places = Places(text)
     if rows := parse_ps_table(places) or parse_ps_json(places):
         slowest = min(rows, key=lambda row: row.runtime.vram_share.value_or(1.0))
         spans = tuple(places.span(found) for found, _ in islice(places.find(_ROW), MOST_ROWS))
         return Seen(subject=slowest, lines=len(rows), spans=spans)
     return _parse_ps_phrase(places) if "%" in places.joined else Seen()
-
-
-def _parse_ps_phrase(places: Places) -> Seen:
-    """`68%/32% CPU/GPU` alone; "100% CPU" could be a load, unless the command is named nearby."""
-    shares: list[tuple[float, int | None, str]] = []
-    for found, where in islice(places.find(_PHRASE), 100):
-        cpu, gpu, other_cpu, other_gpu, side = found.groups()
-        share = _gpu_share(side, cpu or other_cpu, gpu or other_gpu)
-        if share is None or (not cpu and not _COMMAND.search(places.near(found, _NEAR))):
-            continue
-        # The column SIZE, where it stands right before the share: `52 GB 4%/96% CPU/GPU`
-        before = _SIZE_BEFORE.search(places.joined[max(0, found.start() - _NEAR) : found.start()])
-        shares.append((share, parse_size_bytes(before[1]) if before else None, where))
-    if not shares:
-        return Seen()
-    share, size, where = min(shares, key=lambda each: each[0])
-    sizes: dict[str, Any] = {}
-    if size is not None:
-        sizes = {"size_bytes": reported(size, where), "size_vram_bytes": estimated(round(size * share), where)}
-    runtime = Runtime(name=reported("Ollama", where), vram_share=reported(share, where), **sizes)
-    return Seen(subject=Subject(runtime=runtime), lines=1)
-
-
-def _gpu_share(side: str | None, cpu: str | None, gpu: str | None) -> float | None:
-    """The GPU's part: all or nothing, or one of two parts that make a whole."""
-    if side:
-        return 1.0 if side == "GPU" else 0.0
-    if cpu is None or gpu is None or int(cpu) + int(gpu) != _ALL:
-        return None
-    return int(gpu) / _ALL
 
 
 def parse_ps_table(places: Places) -> list[Subject]:
@@ -232,35 +132,52 @@ def parse_ps_json(places: Places) -> list[Subject]:
     return rows
 
 
-# `ollama run --verbose` and the last part of an answer of /api/generate or /api/chat: counts and durations.
-# The count of the prompt holds the tokens that were cached and the duration does not: a rate made of the two is too
-# high where a prompt was seen before. Of several prompts the one that took longest suffers least from it.
-
-LOADED_AGAIN_S = 1.0  # A model that is there already is found in milliseconds; whatever takes longer was a load
-MOST_BLOCKS = 1000
-_VERBOSE = re.compile(
-    rf"\b(?:(total|load|prompt eval|eval)[ _]duration\b[\"'`*]{{0,3}}\s?[:=|]\s{{0,40}}({DURATION})(?![\w.])"
-    r"|((?:prompt )?eval)[ _]count\b[\"'`*]{0,3}\s?[:=|]\s{0,40}(\d{1,9}) ?token"
-    r"|((?:prompt )?eval)[ _]rate\b[\"'`*]{0,3}\s?[:=|]?\s{0,40}(\d{1,9}(?:\.\d{1,6})?) ?tok(?:en)?s?/s)"
-)
-_JSON = re.compile(r"[\"'](?:(total|load|prompt_eval|eval)_duration|(prompt_eval|eval)_count)[\"']\s*:\s*(\d{1,19})\b")
+def _loaded_model(name: Fact[str], quant: Fact[str], **facts: Known[Any] | None) -> Subject:
+    """One loaded model, by Ollama's own account."""
+    known: dict[str, Any] = {fact: value for fact, value in facts.items() if value is not None}
+    source = next(fact.source for fact in (name, *known.values(), quant) if isinstance(fact, Known))
+    if context := facts["context_per_slot"]:  # unless a log or a command says otherwise there is one slot
+        known["context_length"] = estimated(context.value, f"{context.source}: for one request")
+    runtime = Runtime(name=reported("Ollama", source), state=reported("loaded", source), **known)
+    return Subject(runtime=runtime, model=Model(name=name, quant=quant))
 
 
-class RunBlock(NamedTuple):
-    """The figures of one answer: `total_s`, `load_s`, `eval_count`, `eval_rate` ...; and where they stand."""
+def _parse_ps_phrase(places: Places) -> Seen:
+    """`68%/32% CPU/GPU` alone; "100% CPU" could be a load, unless the command is named nearby."""
+    shares: list[tuple[float, int | None, str]] = []
+    for found, where in islice(places.find(_PHRASE), 100):
+        cpu, gpu, other_cpu, other_gpu, side = found.groups()
+        share = _gpu_share(side, cpu or other_cpu, gpu or other_gpu)
+        if share is None or (not cpu and not _COMMAND.search(places.near(found, _NEAR))):
+            continue
+        # The column SIZE, where it stands right before the share: `52 GB 4%/96% CPU/GPU`
+        before = _SIZE_BEFORE.search(places.joined[max(0, found.start() - _NEAR) : found.start()])
+        shares.append((share, parse_size_bytes(before[1]) if before else None, where))
+    if not shares:
+        return Seen()
+    share, size, where = min(shares, key=lambda each: each[0])
+    sizes: dict[str, Any] = {}
+    if size is not None:
+        sizes = {"size_bytes": reported(size, where), "size_vram_bytes": estimated(round(size * share), where)}
+    runtime = Runtime(name=reported("Ollama", where), vram_share=reported(share, where), **sizes)
+    return Seen(subject=Subject(runtime=runtime), lines=1)
 
-    values: dict[str, float]
-    where: str
-    span: tuple[int, int]
 
-    def rate(self, name: str) -> float:
-        """Tokens in a second: of the count where there is one, else as printed; nought where there is neither."""
-        count, took = self.values.get(f"{name}_count", 0), self.values.get(f"{name}_s", 0)
-        return count / took if count and took else self.values.get(f"{name}_rate", 0)
+def _gpu_share(side: str | None, cpu: str | None, gpu: str | None) -> float | None:
+    """The GPU's part: all or nothing, or one of two parts that make a whole."""
+    if side:
+        return 1.0 if side == "GPU" else 0.0
+    if cpu is None or gpu is None or int(cpu) + int(gpu) != _ALL:
+        return None
+    return int(gpu) / _ALL
 
 
 def parse_run_text(text: Text) -> Seen:
-    """Every block of figures in a text."""
+    """Every block of counts and durations in a text: those of `--verbose`, or the end of an answer of the API.
+
+    The count of the prompt holds the tokens that were cached and the duration does not: a rate made of the two is too
+    high where a prompt was seen before. Of several prompts the one that took longest suffers least from it.
+    """
     places = Places(text)
     timed = {"eval_s", "eval_rate", "prompt_eval_s", "prompt_eval_rate"}
     blocks = [block for pattern in (_VERBOSE, _JSON) for block in _blocks(places, pattern) if timed & set(block.values)]
@@ -339,21 +256,6 @@ def _run(blocks: list[RunBlock]) -> Run:
     )
 
 
-_VERSION = re.compile(r"\bollama version is v?(\d{1,4}(?:\.[\w+-]{1,30}){1,4})")
-_CLIENT = re.compile(r"\bclient version is v?(\d{1,4}(?:\.[\w+-]{1,30}){1,4})")
-_BOX = re.compile(
-    r"^[^\S\n]*Model[^\S\n]*\n(?:[^\S\n]*(?:arch(?:itecture)?|parameters|quantization|context length|embedding length|"
-    r"requires)[^\S\n]+\S[^\n]{0,60}(?:\n|$)){2,6}",
-    re.MULTILINE,
-)
-_ENTRY = re.compile(r"(arch(?:itecture)?|parameters|quantization|context length|embedding length)[^\S\n]+(\S+)")
-_SET = re.compile(
-    r"^[^\S\n]*Parameters[^\S\n]*\n((?:[^\S\n]+\w{2,30}[^\S\n]+\S[^\n]{0,80}(?:\n|$)){1,30})", re.MULTILINE
-)
-_PARAMETERS = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)([KMBT])")
-_POWERS = {"K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
-
-
 def parse_show_text(text: Text) -> Seen:
     """The model and its parameters, and the version of the server; that of the client counts where it is alone."""
     places = Places(text)
@@ -393,7 +295,6 @@ def _shown_model(box: str, where: str) -> dict[str, Any]:
 
 
 TEXT_DIALECTS: dict[str, TextDialect] = {
-    "ollama_options": parse_options_text,
     "ollama_ps": parse_ps_text,
     "ollama_run": parse_run_text,
     "ollama_show": parse_show_text,

@@ -17,11 +17,49 @@ from unslow.look.logs.gpu_facts import MOST_GPUS, by_index, gpu_of, gpu_process,
 from unslow.look.logs.text_blocks import Numbered, block_form, numbered_lines, parse_amount, parse_word, seen_gpus
 
 SOURCE = "rocm-smi"
+_LARGEST = 1024**2
+
+# the table
+_TABLE_HEADER = re.compile(r"(?<!\S)(?:GPU|Device)\s.{0,200}\bSCLK\s+MCLK\b.{0,200}\bVRAM%\s+GPU%")
+_PATTERNS = (
+    # since ROCm 5.7: device, KFD node, two ids, temperature, power, three partitions
+    re.compile(
+        r"(?<!\S)(?P<gpu>\d{1,3})\s+(?:\[\S+\s*:\s*\S+\]\s+)?\d{1,3}\s+0x[0-9a-f]+,\s*\S+\s+(?P<temp>\S+)\s+(?P<power>\S+)"
+        r"\s+\S+,\s*\S+,\s*\S+\s+(?P<sclk>\S+)\s+(?P<mclk>\S+)\s+(?P<fan>\S+)\s+(?P<perf>\S+)\s+(?P<cap>\S+)\s+(?P<vram>\S+)"
+        r"\s+(?P<use>\S+)",
+        re.IGNORECASE,
+    ),
+    re.compile(
+        r"(?<!\S)(?P<gpu>\d{1,3})\s+(?P<temp>\S+)\s+(?P<power>\S+)\s+(?P<sclk>\S+)\s+(?P<mclk>\S+)\s+(?P<fan>\S+)\s+"
+        r"(?P<perf>\S+)\s+(?P<cap>\S+)\s+(?P<vram>\S+)\s+(?P<use>\S+)(?!\S)"
+    ),
+)
+_TABLE_AMOUNTS = {
+    "temperature_c": ("temp", "C"),
+    "power_w": ("power", "W"),
+    "power_limit_w": ("cap", "W"),
+    "clock_hz": ("sclk", "MHz"),
+    "memory_clock_hz": ("mclk", "MHz"),
+    "busy": ("use", "%"),
+}
+
+# CSV and JSON
+_CARD = re.compile(r"card(\d{1,3})")
+_HEADER = re.compile(r"(?<!\S)device,(?=[^\n]*\()")
+
+# lines `GPU[0] : ...`
+_LINE = re.compile(r"\bGPU\[(\d{1,3})\]\s{0,16}:\s*(\S.*)")
+_KEY = re.compile(r"([A-Za-z][^:]{1,60}?)\s*:\s*(.+)")
+_SUPPORTED = re.compile(r"Supported (sclk|mclk) frequencies", re.IGNORECASE)
+_STEP = re.compile(r"(?:\d{1,2}|S):\s*(\d{1,6})\s*mhz", re.IGNORECASE)
+_PROCESS = re.compile(r"(?<!\S)(\d{1,10})\s+(\S.{0,60}?)\s+(\d{1,3})\s+(\d{1,18})\s+\d{1,18}\b")
+_MOST = {"sclk": "clock_max_hz", "mclk": "memory_clock_max_hz"}
+
+# values
 _CLOCK = re.compile(r"(\d{1,6})\s*mhz", re.IGNORECASE)
 _LINK = re.compile(r"(\d{1,3}(?:\.\d)?)\s*GT/s,?\s*x(\d{1,2})\b")
 _NUMBER_NAME = re.compile(r"0x[0-9a-fA-F]+")
 _BUS = re.compile(r"[0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]")
-
 # The key, or its beginning, in small letters: the fact and the unit; the first that is known counts.
 _AMOUNTS = {
     "gpu use (%)": ("busy", "%"),
@@ -57,64 +95,45 @@ class Entry(NamedTuple):
     value: str
 
 
-def facts_of_entries(entries: Iterable[Entry]) -> dict[str, Fact[Any]]:
-    """Every fact that the entries of one GPU hold."""
-    found: dict[str, Fact[Any]] = {}
-    for entry in entries:
-        for name, fact in _facts(entry).items():
-            found[name] = first_known(found[name], fact) if name in found else fact
-    return found
+def parse_gpus(text: str, source: str = SOURCE, first_line: int = 1) -> tuple[Gpu, ...]:
+    """The GPUs that the text tells of, by index, each with all that any part of it says."""
+    return by_index(*(parse(text, source, first_line) for parse in (parse_table, parse_csv, parse_json, parse_lines)))
 
 
-def _facts(entry: Entry) -> dict[str, Fact[Any]]:
-    key, value = entry.key.strip().casefold(), entry.value.strip()
-    if key in _AMOUNTS:
-        name, unit = _AMOUNTS[key]
-        return {name: parse_amount(entry.value, unit, entry.source)}
-    if key in _WORDS:
-        number = _NUMBER_NAME.fullmatch(value)  # of a device, where a name should be
-        why = f"{entry.source} has only the number {value}"
-        return {_WORDS[key]: not_found(why) if number else parse_word(value, entry.source)}
-    if key.startswith(tuple(_CLOCKS)):
-        clock = _CLOCK.search(value)
-        return {_CLOCKS[key[:10]]: reported(int(clock[1]) * MHZ, entry.source)} if clock else {}
-    if key.startswith("pcie clock"):
-        return link_facts(value, entry.source)
-    if key == "pci bus" and (bus := _BUS.search(value)):
-        return {"bus_id": reported(bus[0].lower(), entry.source)}
-    return {}
+parse_text = partial(
+    seen_gpus,
+    parse=parse_gpus,
+    forms=(
+        block_form(
+            r"ROCm System Management Interface|\bSCLK\s+MCLK\b|\bGPU\[\d{1,3}\]\s*:",
+            r"={4}|-{10}|GPU\[\d|SCLK|DID,|KFD|PROCESS NAME|WARNING|ERROR|(?<![^\s>|#])\d{1,10}\s+\S",
+        ),
+        block_form(r"\{\s*$|\{\s*\"card\d", r"[{}]|\"[^\"]+\"\s*:"),
+        block_form(r"(?<!\S)device,[^\n]*\(", r"card\d{1,3},"),
+    ),
+)
+"""The GPUs of every output of rocm-smi in a text."""
 
 
-def link_facts(text: str, source: str) -> dict[str, Fact[Any]]:
-    """Generation and width of a link such as "8.0GT/s x16"."""
-    match = _LINK.search(text)
-    if not match:
-        return {}
-    generation = GENERATIONS.get(float(match[1]))
-    facts: dict[str, Fact[Any]] = {"pcie_width": reported(int(match[2]), source)}
-    return facts | ({"pcie_generation": reported(generation, source)} if generation else {})
-
-
-_LARGEST = 1024**2
-_CARD = re.compile(r"card(\d{1,3})")
-_HEADER = re.compile(r"(?<!\S)device,(?=[^\n]*\()")
-
-
-def parse_json(text: str, source: str = SOURCE, first_line: int = 1) -> tuple[Gpu, ...]:
-    """The GPUs of the JSON object that begins with a card, wherever it stands; none where there is none."""
-    start = re.search(r"\{\s{0,8}\"card\d{1,3}\"", text)
-    if start is None:
-        return ()
-    raw: dict[str, Any] = {}
-    with suppress(ValueError, RecursionError):
-        raw, _ = json.JSONDecoder().raw_decode(text[start.start() : start.start() + _LARGEST])
-    place = f"{source}:{text.count(chr(10), 0, start.start()) + first_line}"
-    cards = {
-        name: [Entry(place, str(key), str(value)) for key, value in (of.items() if isinstance(of, dict) else ())]
-        for name, of in raw.items()
-    }
-    common = cards.get("system", [])
-    return _gpus({name: [*entries, *common] for name, entries in cards.items()})
+def parse_table(text: str, source: str = SOURCE, first_line: int = 1) -> tuple[Gpu, ...]:
+    """The GPUs of the table; none where the text is something else."""
+    gpus: dict[int, Gpu] = {}
+    below = False
+    for line in numbered_lines(text, source, first_line):
+        if _TABLE_HEADER.search(line.text):
+            below = True
+        elif "End of ROCm SMI Log" in line.text:
+            below = False
+        elif below and (row := next((m for p in _PATTERNS if (m := p.search(line.text))), None)):
+            facts: dict[str, Fact[Any]] = {
+                name: parse_amount(row[column], unit, line.source) for name, (column, unit) in _TABLE_AMOUNTS.items()
+            }
+            facts["performance_state"] = parse_word(row["perf"], line.source)
+            # The table has a percentage and no size: bytes can't be had from it.
+            why = f"{line.source} says {row['vram'][:10]} of an unnamed total"
+            facts["vram_used_bytes"] = not_supported(why, "rocm-smi --showmeminfo all")
+            gpus[int(row["gpu"])] = gpu_of(int(row["gpu"]), "AMD", line.source, facts)
+    return tuple(gpus[index] for index in sorted(gpus)[:MOST_GPUS])
 
 
 def parse_csv(text: str, source: str = SOURCE, first_line: int = 1) -> tuple[Gpu, ...]:
@@ -138,18 +157,27 @@ def _fields(line: str) -> list[str]:
         return []
 
 
+def parse_json(text: str, source: str = SOURCE, first_line: int = 1) -> tuple[Gpu, ...]:
+    """The GPUs of the JSON object that begins with a card, wherever it stands; none where there is none."""
+    start = re.search(r"\{\s{0,8}\"card\d{1,3}\"", text)
+    if start is None:
+        return ()
+    raw: dict[str, Any] = {}
+    with suppress(ValueError, RecursionError):
+        raw, _ = json.JSONDecoder().raw_decode(text[start.start() : start.start() + _LARGEST])
+    place = f"{source}:{text.count(chr(10), 0, start.start()) + first_line}"
+    cards = {
+        name: [Entry(place, str(key), str(value)) for key, value in (of.items() if isinstance(of, dict) else ())]
+        for name, of in raw.items()
+    }
+    common = cards.get("system", [])
+    return _gpus({name: [*entries, *common] for name, entries in cards.items()})
+
+
 def _gpus(cards: dict[str, list[Entry]]) -> tuple[Gpu, ...]:
     found = {int(match[1]): entries for name, entries in cards.items() if (match := _CARD.fullmatch(name)) and entries}
     facts = {index: with_free(facts_of_entries(found[index])) for index in sorted(found)[:MOST_GPUS]}
     return tuple(gpu_of(index, "AMD", found[index][0].source, of) for index, of in facts.items() if of)
-
-
-_LINE = re.compile(r"\bGPU\[(\d{1,3})\]\s{0,16}:\s*(\S.*)")
-_KEY = re.compile(r"([A-Za-z][^:]{1,60}?)\s*:\s*(.+)")
-_SUPPORTED = re.compile(r"Supported (sclk|mclk) frequencies", re.IGNORECASE)
-_STEP = re.compile(r"(?:\d{1,2}|S):\s*(\d{1,6})\s*mhz", re.IGNORECASE)
-_PROCESS = re.compile(r"(?<!\S)(\d{1,10})\s+(\S.{0,60}?)\s+(\d{1,3})\s+(\d{1,18})\s+\d{1,18}\b")
-_MOST = {"sclk": "clock_max_hz", "mclk": "memory_clock_max_hz"}
 
 
 def parse_lines(text: str, source: str = SOURCE, first_line: int = 1) -> tuple[Gpu, ...]:
@@ -195,66 +223,39 @@ def _with_processes(gpu: Gpu, lines: list[Numbered]) -> Gpu:
     return msgspec.structs.replace(gpu, processes=reported(found, lines[start].source))
 
 
-_TABLE_HEADER = re.compile(r"(?<!\S)(?:GPU|Device)\s.{0,200}\bSCLK\s+MCLK\b.{0,200}\bVRAM%\s+GPU%")
-_PATTERNS = (
-    # since ROCm 5.7: device, KFD node, two ids, temperature, power, three partitions
-    re.compile(
-        r"(?<!\S)(?P<gpu>\d{1,3})\s+(?:\[\S+\s*:\s*\S+\]\s+)?\d{1,3}\s+0x[0-9a-f]+,\s*\S+\s+(?P<temp>\S+)\s+(?P<power>\S+)"
-        r"\s+\S+,\s*\S+,\s*\S+\s+(?P<sclk>\S+)\s+(?P<mclk>\S+)\s+(?P<fan>\S+)\s+(?P<perf>\S+)\s+(?P<cap>\S+)\s+(?P<vram>\S+)"
-        r"\s+(?P<use>\S+)",
-        re.IGNORECASE,
-    ),
-    re.compile(
-        r"(?<!\S)(?P<gpu>\d{1,3})\s+(?P<temp>\S+)\s+(?P<power>\S+)\s+(?P<sclk>\S+)\s+(?P<mclk>\S+)\s+(?P<fan>\S+)\s+"
-        r"(?P<perf>\S+)\s+(?P<cap>\S+)\s+(?P<vram>\S+)\s+(?P<use>\S+)(?!\S)"
-    ),
-)
-_TABLE_AMOUNTS = {
-    "temperature_c": ("temp", "C"),
-    "power_w": ("power", "W"),
-    "power_limit_w": ("cap", "W"),
-    "clock_hz": ("sclk", "MHz"),
-    "memory_clock_hz": ("mclk", "MHz"),
-    "busy": ("use", "%"),
-}
+def facts_of_entries(entries: Iterable[Entry]) -> dict[str, Fact[Any]]:
+    """Every fact that the entries of one GPU hold."""
+    found: dict[str, Fact[Any]] = {}
+    for entry in entries:
+        for name, fact in _facts(entry).items():
+            found[name] = first_known(found[name], fact) if name in found else fact
+    return found
 
 
-def parse_table(text: str, source: str = SOURCE, first_line: int = 1) -> tuple[Gpu, ...]:
-    """The GPUs of the table; none where the text is something else."""
-    gpus: dict[int, Gpu] = {}
-    below = False
-    for line in numbered_lines(text, source, first_line):
-        if _TABLE_HEADER.search(line.text):
-            below = True
-        elif "End of ROCm SMI Log" in line.text:
-            below = False
-        elif below and (row := next((m for p in _PATTERNS if (m := p.search(line.text))), None)):
-            facts: dict[str, Fact[Any]] = {
-                name: parse_amount(row[column], unit, line.source) for name, (column, unit) in _TABLE_AMOUNTS.items()
-            }
-            facts["performance_state"] = parse_word(row["perf"], line.source)
-            # The table has a percentage and no size: bytes can't be had from it.
-            why = f"{line.source} says {row['vram'][:10]} of an unnamed total"
-            facts["vram_used_bytes"] = not_supported(why, "rocm-smi --showmeminfo all")
-            gpus[int(row["gpu"])] = gpu_of(int(row["gpu"]), "AMD", line.source, facts)
-    return tuple(gpus[index] for index in sorted(gpus)[:MOST_GPUS])
+def _facts(entry: Entry) -> dict[str, Fact[Any]]:
+    key, value = entry.key.strip().casefold(), entry.value.strip()
+    if key in _AMOUNTS:
+        name, unit = _AMOUNTS[key]
+        return {name: parse_amount(entry.value, unit, entry.source)}
+    if key in _WORDS:
+        number = _NUMBER_NAME.fullmatch(value)  # of a device, where a name should be
+        why = f"{entry.source} has only the number {value}"
+        return {_WORDS[key]: not_found(why) if number else parse_word(value, entry.source)}
+    if key.startswith(tuple(_CLOCKS)):
+        clock = _CLOCK.search(value)
+        return {_CLOCKS[key[:10]]: reported(int(clock[1]) * MHZ, entry.source)} if clock else {}
+    if key.startswith("pcie clock"):
+        return link_facts(value, entry.source)
+    if key == "pci bus" and (bus := _BUS.search(value)):
+        return {"bus_id": reported(bus[0].lower(), entry.source)}
+    return {}
 
 
-def parse_gpus(text: str, source: str = SOURCE, first_line: int = 1) -> tuple[Gpu, ...]:
-    """The GPUs that the text tells of, by index, each with all that any part of it says."""
-    return by_index(*(parse(text, source, first_line) for parse in (parse_table, parse_csv, parse_json, parse_lines)))
-
-
-parse_text = partial(
-    seen_gpus,
-    parse=parse_gpus,
-    forms=(
-        block_form(
-            r"ROCm System Management Interface|\bSCLK\s+MCLK\b|\bGPU\[\d{1,3}\]\s*:",
-            r"={4}|-{10}|GPU\[\d|SCLK|DID,|KFD|PROCESS NAME|WARNING|ERROR|(?<![^\s>|#])\d{1,10}\s+\S",
-        ),
-        block_form(r"\{\s*$|\{\s*\"card\d", r"[{}]|\"[^\"]+\"\s*:"),
-        block_form(r"(?<!\S)device,[^\n]*\(", r"card\d{1,3},"),
-    ),
-)
-"""The GPUs of every output of rocm-smi in a text."""
+def link_facts(text: str, source: str) -> dict[str, Fact[Any]]:
+    """Generation and width of a link such as "8.0GT/s x16"."""
+    match = _LINK.search(text)
+    if not match:
+        return {}
+    generation = GENERATIONS.get(float(match[1]))
+    facts: dict[str, Fact[Any]] = {"pcie_width": reported(int(match[2]), source)}
+    return facts | ({"pcie_generation": reported(generation, source)} if generation else {})

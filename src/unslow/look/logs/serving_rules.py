@@ -1,127 +1,41 @@
-"""Logs of serving engines, read by rules: settings, memory, work, and what all servers in Python write."""
+"""Logs of serving engines, read by rules: those of each, and those of the lines that all servers in Python write."""
 
 import re
-from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from statistics import median
-from typing import Any, NamedTuple
+from typing import Any
 
-from unslow.facts.masking import masked_text
 from unslow.facts.model import Model
-from unslow.facts.runtime import AllocationFailure, Buffer, Runtime, SeenDevice
+from unslow.facts.runtime import AllocationFailure, Runtime
 from unslow.facts.snapshot import Subject
-from unslow.facts.values import GIB, MIB, NOT_LOOKED, Known, estimated, reported
+from unslow.facts.values import GIB, NOT_LOOKED, estimated, reported
 from unslow.look.logs.dialect import LineDialect, Rule, Rules, Seen, needles_of
+from unslow.look.logs.serving_state import MOST_BYTES, MOST_COUNT, Reading, parse_size
 
-MOST_COUNT = 2**53
-MOST_BYTES = 2**60
-_KEPT_RATES = 1000
-_KEPT_WARNINGS = 40
-_KEPT_DEVICES = 64
-_LONGEST_TEXT = 300
-
-
-class Moment(NamedTuple):
-    """What an engine says of its work at one time; None where it does not say."""
-
-    where: str
-    running: int | None = None
-    waiting: int | None = None
-    usage: float | None = None
-    tokens_per_s: float | None = None
-    prefills: bool = False  # Whether prompts were read meanwhile, which takes time from the answers
-
-
-@dataclass
-class Reading:
-    """Everything known after the lines so far."""
-
-    facts: dict[str, Known[Any]] = field(default_factory=dict)
-    model: dict[str, Known[Any]] = field(default_factory=dict)
-    buffers: dict[tuple[str, str], tuple[Buffer, str]] = field(default_factory=dict)
-    devices: dict[str, tuple[SeenDevice, str]] = field(default_factory=dict)
-    warnings: dict[str, str] = field(default_factory=dict)
-    warnings_where: str = ""
-    fullest: Moment | None = None
-    rates: deque[float] = field(default_factory=lambda: deque(maxlen=_KEPT_RATES))
-    steady_rates: deque[float] = field(default_factory=lambda: deque(maxlen=_KEPT_RATES))
-    last_running: int | None = None
-    rates_where: str = ""
-    counted: dict[str, tuple[int, str]] = field(default_factory=dict)
-    worked: bool = False
-    named: str = ""
-    """The first line that only this program writes."""
-
-    def start(self) -> None:
-        """A process starts: what an earlier one did before is no longer so."""
-        if self.worked:
-            vars(self).update(vars(Reading(named=self.named)))
-
-    def note(self, name: str, value: Any, where: str) -> None:
-        """The runtime says a fact."""
-        self.facts[name] = reported(value, where)
-
-    def guess(self, name: str, value: Any, where: str) -> None:
-        """A fact that follows from a line, unless one says it outright."""
-        self.facts.setdefault(name, estimated(value, where))
-
-    def count(self, name: str, more: int, where: str) -> None:
-        before, first = self.counted.get(name, (0, where))
-        self.counted[name] = (min(before + more, MOST_COUNT), first)
-
-    def allocated(self, buffer: Buffer, where: str) -> None:
-        """Memory of one kind on one device; said again, the later size counts."""
-        if len(self.buffers) < _KEPT_DEVICES or (buffer.device, buffer.kind) in self.buffers:
-            self.buffers[buffer.device, buffer.kind] = (buffer, where)
-
-    def device(self, device: SeenDevice, where: str) -> None:
-        if len(self.devices) < _KEPT_DEVICES or device.name in self.devices:
-            self.devices[device.name] = (device, where)
-
-    def warn(self, text: str, where: str) -> None:
-        """A complaint, once of each kind."""
-        kind = re.sub(r"\d+", "", text)[:60]
-        if len(self.warnings) < _KEPT_WARNINGS:
-            self.warnings.setdefault(kind, masked_text(text)[:_LONGEST_TEXT])
-            self.warnings_where = self.warnings_where or where
-
-    def fail(self, text: str, where: str, failure: AllocationFailure | None = None) -> None:
-        """The program could not start; the first reason is the root, what follows only repeats it."""
-        self.worked = True
-        self.facts.setdefault("state", reported("failed", where))
-        self.facts.setdefault("load_error", reported(masked_text(text)[:_LONGEST_TEXT], where))
-        known = self.facts.get("allocation_failure")
-        if failure and (known is None or not isinstance(known.value.asked_bytes, Known)):
-            self.facts["allocation_failure"] = reported(failure, where)
-
-    def works(self, moment: Moment) -> None:
-        """One line about the work; of many, the one with the fullest cache is kept, and every speed."""
-        self.worked = True
-        for name in ("state", "load_error", "allocation_failure"):
-            self.facts.pop(name, None)
-        if self.fullest is None or _fullness(moment) >= _fullness(self.fullest):
-            self.fullest = moment
-        if moment.tokens_per_s is None:
-            return
-        before, self.last_running = self.last_running, moment.running
-        if moment.tokens_per_s and moment.running != 0:
-            # The speed of one request is surely known only where as many ran before, and no prompts were read meanwhile
-            steady = not moment.prefills and before in (None, moment.running)
-            kept = self.steady_rates if steady else self.rates
-            kept.append(moment.tokens_per_s / max(1, moment.running or 1, before or 1))
-            self.rates_where = moment.where
+CHATTY_ANYWHERE = frozenset({'HTTP/1.1" ', "INFO:     "})
+TORCH_RULES = Rules[Reading]()  # Lines that several programs write
+_PAIR = re.compile(
+    r"""(?<![\w.])['"]?([a-z][a-z_]{2,40})['"]?\s?[=:]\s?"""
+    r"""(?:'([^']{0,500})'|"([^"]{0,500})"|([^\s,(){}]{1,200}))"""
+)
+_COMPLAINTS = (
+    "erformance might be sub-optimal",
+    "does not have native support for FP8",
+    "degrade performance",
+    "performance may be degraded",
+    "in reduced performance",
+    "may slow down",
+    "cause a significant slowdown",
+    "Custom allreduce is disabled",
+)
 
 
-def _fullness(moment: Moment) -> tuple[float, int, int]:
-    return (moment.usage or 0, moment.waiting or 0, moment.running or 0)
-
-
-NUMBER = r"(\d{1,3}(?:,\d{3}){1,5}|\d{1,15}(?:\.\d{1,9})?)"
-"""A count with or without thousands' marks, or a decimal number."""
-
-_UNITS = {"GiB": GIB, "GB": GIB, "MiB": MIB, "MB": MIB}  # these programs count in powers of two and write either
+def serving_dialect(name: str, rules: Rules[Reading], *chatty: str, alone: bool = False) -> LineDialect:
+    """The log of a server in Python: by rules of its own, and by those of lines that several programs write."""
+    every = [*rules, *TORCH_RULES]
+    start = partial(RuleReader, name, every, alone=alone)
+    return LineDialect(needles_of(every), start, CHATTY_ANYWHERE.union(chatty))
 
 
 class RuleReader:
@@ -158,13 +72,6 @@ class RuleReader:
         return Seen(subject=subject, lines=self._lines) if subject != Subject() else Seen()
 
 
-def serving_dialect(name: str, rules: Rules[Reading], *chatty: str, alone: bool = False) -> LineDialect:
-    """The log of a server in Python: by rules of its own, and by those of lines that several programs write."""
-    every = [*rules, *TORCH_RULES]
-    start = partial(RuleReader, name, every, alone=alone)
-    return LineDialect(needles_of(every), start, CHATTY_ANYWHERE.union(chatty))
-
-
 def subject_of(reading: Reading, name: str) -> Subject:
     """What the lines add up to."""
     facts: dict[str, Any] = {**reading.facts}
@@ -191,38 +98,6 @@ def subject_of(reading: Reading, name: str) -> Subject:
         facts["warnings"] = reported(list(reading.warnings.values()), reading.warnings_where)
     runtime = Runtime(name=reported(name, reading.named) if reading.named else NOT_LOOKED, **facts)
     return Subject(runtime=runtime, model=Model(**reading.model))
-
-
-def gpu_of_worker(found: re.Match[str], rank: re.Pattern[str]) -> str:
-    """The GPU of the worker that writes, whose rank stands before what was found; there may be one alone."""
-    worker = rank.search(found.string, 0, found.start())
-    return f"GPU{worker[1] if worker else 0}"
-
-
-def parse_whole_number(text: str) -> int:
-    """A count as written, within bounds."""
-    return min(int(float(text.replace(",", ""))), MOST_COUNT)
-
-
-def parse_share(text: str) -> float:
-    """A percentage as a share of one; above a hundred is a hundred."""
-    return min(float(text) / 100, 1.0)
-
-
-def parse_fraction(text: str) -> float:
-    """A share of one; above one is one."""
-    return min(float(text), 1.0)
-
-
-def parse_size(text: str, unit: str = "GiB") -> int:
-    """A size in bytes, within bounds."""
-    return min(round(float(text.replace(",", "")) * _UNITS[unit]), MOST_BYTES)
-
-
-_PAIR = re.compile(
-    r"""(?<![\w.])['"]?([a-z][a-z_]{2,40})['"]?\s?[=:]\s?"""
-    r"""(?:'([^']{0,500})'|"([^"]{0,500})"|([^\s,(){}]{1,200}))"""
-)
 
 
 def _count(text: str) -> int | None:
@@ -304,8 +179,10 @@ def note_model(reading: Reading, name: str, where: str) -> None:
         reading.model.setdefault("path", reported(name, where))
 
 
-CHATTY_ANYWHERE = frozenset({'HTTP/1.1" ', "INFO:     "})
-TORCH_RULES = Rules[Reading]()  # Lines that several programs write
+def gpu_of_worker(found: re.Match[str], rank: re.Pattern[str]) -> str:
+    """The GPU of the worker that writes, whose rank stands before what was found; there may be one alone."""
+    worker = rank.search(found.string, 0, found.start())
+    return f"GPU{worker[1] if worker else 0}"
 
 
 @TORCH_RULES(
@@ -363,18 +240,6 @@ TORCH_RULES.note("weights_type", "Casting torch.", r"Casting torch\.\w{1,20} to 
 @TORCH_RULES('HTTP/1.1" ', r'INFO: {1,8}[\w.:\[\]-]{3,60}:\d{1,5} - "[A-Z]{3,7} ', own=False)
 def _ignore(_reading: Reading, _found: re.Match[str], _where: str) -> None:
     """A line that tells nothing here; but it is no prose."""
-
-
-_COMPLAINTS = (
-    "erformance might be sub-optimal",
-    "does not have native support for FP8",
-    "degrade performance",
-    "performance may be degraded",
-    "in reduced performance",
-    "may slow down",
-    "cause a significant slowdown",
-    "Custom allreduce is disabled",
-)
 
 
 @TORCH_RULES(_COMPLAINTS, "|".join(map(re.escape, _COMPLAINTS)), own=False)

@@ -5,16 +5,8 @@ from functools import partial
 
 from unslow.facts.runtime import AllocationFailure, Buffer
 from unslow.look.logs.dialect import Rules
-from unslow.look.logs.serving_rules import (
-    Moment,
-    Reading,
-    gpu_of_worker,
-    note_settings,
-    parse_fraction,
-    parse_size,
-    parse_whole_number,
-    serving_dialect,
-)
+from unslow.look.logs.serving_rules import gpu_of_worker, note_settings, serving_dialect
+from unslow.look.logs.serving_state import Moment, Reading, parse_fraction, parse_size, parse_whole_number
 
 _NUMBER = r"(\d{1,12}(?:\.\d{1,6})?)"
 _RUNNING = re.compile(r"#running-req: (\d{1,9})")

@@ -1,4 +1,9 @@
-"""A log of any size, read once in blocks: clean lines, shown to the dialects whose needle they hold."""
+"""A log of any size, read once in blocks: clean lines, shown to the dialects whose needle they hold.
+
+One automaton finds the lines that matter to any dialect; only those are cut out, decoded and read. Where a long log
+repeats a needle without end, its first and last lines in each block are read and the others counted, so that the speed
+does not depend on how chatty a log is.
+"""
 
 import codecs
 import re
@@ -13,6 +18,22 @@ from ahocorasick_rs import BytesAhoCorasick, Implementation
 
 from unslow.look.logs.dialect import LONGEST_LINE, LineDialect, LineReader, Text
 
+BLOCK_BYTES = 1 << 20
+EXACT_BYTES = 8 << 20  # A log up to this size is read in full, however often it repeats itself
+HEAD_BYTES = 2 << 20  # How much of its start is kept as text; of its end, the last two blocks
+MOST_LINES_KEPT = 50_000
+_FIRST_KEPT, _LAST_KEPT = 16, 64
+_FIRST_OF_CHATTY, _LAST_OF_CHATTY = 2, 8
+_BEFORE_NEEDLE = 2048
+
+# what is text, and in which encoding
+TEXT_LOOKED_AT = 65_536
+_LOOKED_AT = 1024
+_NEVER_IN_TEXT = bytes(code for code in range(1, 32) if code not in b"\a\b\t\n\v\f\r\x1b") + b"\x7f"
+_MOST_OF_THEM = 0.04  # of random bytes a tenth, of programs, pictures and model files more; of logs next to none
+_SIXTEEN_BITS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+
+# what a line loses
 # CSI sequences, strings that end at a bell or a backslash escape (titles, links), and two-byte escapes
 _ESCAPE = re.compile(
     r"\x1b(?:\[[0-9;:?<=>!\"' ]{0,64}[@-~]|[\]PX^_][^\x07\x1b]{0,2048}(?:\x07|\x1b\\)?|[ -/]{0,4}[0-~])"
@@ -22,59 +43,8 @@ _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u202
 _BLANKS = re.compile(r"[ \t]{201,}")
 """More of them in a row than any table has; patterns that begin or end with blanks would try each of them."""
 _LONG_BLANK = " " * 200
-_LOOKED_AT = 1024
-TEXT_LOOKED_AT = 65_536
-_NEVER_IN_TEXT = bytes(code for code in range(1, 32) if code not in b"\a\b\t\n\v\f\r\x1b") + b"\x7f"
-_MOST_OF_THEM = 0.04  # of random bytes a tenth, of programs, pictures and model files more; of logs next to none
-_SIXTEEN_BITS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 
-
-def clean_line(data: bytes) -> str:
-    """A line without colours and control characters; what is not UTF-8 becomes a replacement mark."""
-    line = data.decode("utf-8", "replace").rstrip()
-    if _LONG_BLANK in line:
-        line = _BLANKS.sub(_LONG_BLANK, line)
-    if line.isascii() and line.isprintable():
-        return line
-    return _CONTROL.sub("", _ESCAPE.sub("", line))
-
-
-def is_text(start: bytes) -> bool:
-    """Whether bytes are text in any encoding; holes of noughts, as rotation leaves them in logs, do not count."""
-    start = start[:TEXT_LOOKED_AT]
-    if encoding := _encoding(start):
-        start = start.decode(encoding, "replace").encode("utf-8", "replace")
-    written = len(start) - start.count(0)
-    strange = len(start) - len(start.translate(None, _NEVER_IN_TEXT))
-    return strange <= _MOST_OF_THEM * written or strange == 1
-
-
-def in_utf8(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """The same text in UTF-8: Windows redirects output in UTF-16."""
-    waiting = iter(chunks)
-    first = b""
-    for chunk in waiting:
-        first += chunk
-        if len(first) >= _LOOKED_AT:
-            break
-    whole: Iterable[bytes] = chain([first], waiting)
-    if encoding := _encoding(first):
-        whole = (text.encode("utf-8", "replace") for text in codecs.iterdecode(whole, encoding, "replace"))
-    yield from whole
-
-
-def _encoding(start: bytes) -> str:
-    """The 16-bit encoding of a text by its mark, or by every second byte being nought; empty for any other."""
-    if mark := _SIXTEEN_BITS.get(start[:2]):
-        return mark
-    low, high = start[1:_LOOKED_AT:2], start[0:_LOOKED_AT:2]
-    if len(start) < 16:  # noqa: PLR2004 (too short to tell)
-        return ""
-    if low.count(0) > len(low) // 2 and not high.count(0):
-        return "utf-16-le"
-    return "utf-16-be" if high.count(0) > len(high) // 2 and not low.count(0) else ""
-
-
+# what others put before a line
 _STAMP = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?"
 _MONTHS = "Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec"
 _WRAPPINGS = tuple(
@@ -103,56 +73,6 @@ class _DockerLine(msgspec.Struct):
     log: str
 
 
-def unwrapped_line(line: str) -> str:
-    """The line as its program wrote it, without the time and name that others put before it, as far as known."""
-    line = decoded_line(line)
-    for _ in range(_MOST_LAYERS):
-        if not line or (line[0] not in _OPENS and " | " not in line):
-            break
-        found = next((found for wrapping in _WRAPPINGS if (found := wrapping.match(line))), None)
-        if found is None:
-            break
-        line = line[found.end() :]
-    return line
-
-
-def decoded_line(line: str) -> str:
-    """The line out of docker's own log files, which keep each as JSON; any other as it is."""
-    if not line.startswith(_JSON_START):
-        return line
-    try:
-        return msgspec.json.decode(line, type=_DockerLine).log.rstrip()
-    except (msgspec.MsgspecError, UnicodeError, RecursionError):
-        return line
-
-
-# A log of any size, read once in blocks: one automaton finds the lines that matter to any dialect.
-# Only those lines are cut out, decoded and read. Where a long log repeats a needle without end, its first and last
-# lines in each block are read and the others counted, so that the speed does not depend on how chatty a log is.
-
-BLOCK_BYTES = 1 << 20
-EXACT_BYTES = 8 << 20  # A log up to this size is read in full, however often it repeats itself
-HEAD_BYTES = 2 << 20  # How much of its start is kept as text; of its end, the last two blocks
-MOST_LINES_KEPT = 50_000
-_FIRST_KEPT, _LAST_KEPT = 16, 64
-_FIRST_OF_CHATTY, _LAST_OF_CHATTY = 2, 8
-_BEFORE_NEEDLE = 2048
-
-
-def whole_line_blocks(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """The same bytes in blocks of about a megabyte that end with a line; a line longer than that is torn."""
-    waiting = bytearray()
-    for chunk in chunks:
-        for at in range(0, len(chunk), BLOCK_BYTES):
-            waiting += chunk[at : at + BLOCK_BYTES]
-            if len(waiting) >= BLOCK_BYTES:
-                end = waiting.rfind(b"\n") + 1 or len(waiting)
-                yield bytes(memoryview(waiting)[:end])
-                del waiting[:end]
-    if waiting:
-        yield bytes(waiting)
-
-
 @dataclass
 class _Block:
     """A piece of the log that is kept, the number of its first line, and which lines some dialect recognised."""
@@ -179,16 +99,6 @@ class _Block:
             if number not in self.recognised:
                 yield number, _readable(self.data[start : min(stop, start + LONGEST_LINE)])
             stop, number = start - 1, number - 1
-
-
-def _readable(line: bytes) -> str:
-    return unwrapped_line(clean_line(line))
-
-
-@cache
-def _automaton(needles: tuple[str, ...]) -> BytesAhoCorasick:
-    """One table for all needles: twice as fast as the smaller kinds that the library offers."""
-    return BytesAhoCorasick([needle.encode() for needle in needles], implementation=Implementation.DFA)
 
 
 class LogStream:
@@ -294,3 +204,96 @@ def _unrecognised(part: list[_Block], source: str) -> list[Text]:
         end = list(islice(takewhile(lambda line: line[0] > after, from_end), half))
         runs = [start, end[::-1]]
     return [Text([line for _, line in run], source, numbers=[number for number, _ in run]) for run in runs]
+
+
+def _readable(line: bytes) -> str:
+    return unwrapped_line(clean_line(line))
+
+
+@cache
+def _automaton(needles: tuple[str, ...]) -> BytesAhoCorasick:
+    """One table for all needles: twice as fast as the smaller kinds that the library offers."""
+    return BytesAhoCorasick([needle.encode() for needle in needles], implementation=Implementation.DFA)
+
+
+def whole_line_blocks(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """The same bytes in blocks of about a megabyte that end with a line; a line longer than that is torn."""
+    waiting = bytearray()
+    for chunk in chunks:
+        for at in range(0, len(chunk), BLOCK_BYTES):
+            waiting += chunk[at : at + BLOCK_BYTES]
+            if len(waiting) >= BLOCK_BYTES:
+                end = waiting.rfind(b"\n") + 1 or len(waiting)
+                yield bytes(memoryview(waiting)[:end])
+                del waiting[:end]
+    if waiting:
+        yield bytes(waiting)
+
+
+def in_utf8(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """The same text in UTF-8: Windows redirects output in UTF-16."""
+    waiting = iter(chunks)
+    first = b""
+    for chunk in waiting:
+        first += chunk
+        if len(first) >= _LOOKED_AT:
+            break
+    whole: Iterable[bytes] = chain([first], waiting)
+    if encoding := _encoding(first):
+        whole = (text.encode("utf-8", "replace") for text in codecs.iterdecode(whole, encoding, "replace"))
+    yield from whole
+
+
+def is_text(start: bytes) -> bool:
+    """Whether bytes are text in any encoding; holes of noughts, as rotation leaves them in logs, do not count."""
+    start = start[:TEXT_LOOKED_AT]
+    if encoding := _encoding(start):
+        start = start.decode(encoding, "replace").encode("utf-8", "replace")
+    written = len(start) - start.count(0)
+    strange = len(start) - len(start.translate(None, _NEVER_IN_TEXT))
+    return strange <= _MOST_OF_THEM * written or strange == 1
+
+
+def _encoding(start: bytes) -> str:
+    """The 16-bit encoding of a text by its mark, or by every second byte being nought; empty for any other."""
+    if mark := _SIXTEEN_BITS.get(start[:2]):
+        return mark
+    low, high = start[1:_LOOKED_AT:2], start[0:_LOOKED_AT:2]
+    if len(start) < 16:  # noqa: PLR2004 (too short to tell)
+        return ""
+    if low.count(0) > len(low) // 2 and not high.count(0):
+        return "utf-16-le"
+    return "utf-16-be" if high.count(0) > len(high) // 2 and not low.count(0) else ""
+
+
+def clean_line(data: bytes) -> str:
+    """A line without colours and control characters; what is not UTF-8 becomes a replacement mark."""
+    line = data.decode("utf-8", "replace").rstrip()
+    if _LONG_BLANK in line:
+        line = _BLANKS.sub(_LONG_BLANK, line)
+    if line.isascii() and line.isprintable():
+        return line
+    return _CONTROL.sub("", _ESCAPE.sub("", line))
+
+
+def unwrapped_line(line: str) -> str:
+    """The line as its program wrote it, without the time and name that others put before it, as far as known."""
+    line = decoded_line(line)
+    for _ in range(_MOST_LAYERS):
+        if not line or (line[0] not in _OPENS and " | " not in line):
+            break
+        found = next((found for wrapping in _WRAPPINGS if (found := wrapping.match(line))), None)
+        if found is None:
+            break
+        line = line[found.end() :]
+    return line
+
+
+def decoded_line(line: str) -> str:
+    """The line out of docker's own log files, which keep each as JSON; any other as it is."""
+    if not line.startswith(_JSON_START):
+        return line
+    try:
+        return msgspec.json.decode(line, type=_DockerLine).log.rstrip()
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return line

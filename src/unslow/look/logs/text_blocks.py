@@ -15,9 +15,70 @@ from unslow.look.logs.dialect import Seen, Text, TextDialect
 from unslow.look.logs.gpu_facts import by_index
 
 F = TypeVar("F", bound=Facts)
+T = TypeVar("T")
 Span = tuple[int, int]
+Form = tuple[re.Pattern[str], re.Pattern[str]]
 _MOST_BLANK = 2
 _CLOSED = _MOST_BLANK + 1  # So many blank lines end a block
+_MOST_BLOCKS = 64  # a log that samples for hours repeats itself; the last ones count
+_MOST_BEFORE = 2000
+_LONGEST_LINE = 4096
+_ESCAPE = re.compile(r"\x1b\[[0-9;?]{0,32}[A-Za-z]")
+# A comma is a decimal one (Task Manager follows the country), but not where three digits follow: those are thousands.
+_AMOUNT = re.compile(
+    r"(?<![\w.])x?(-?\d{1,18}(?:\.\d{1,9}|,\d{1,2}(?!\d))?)(?!\.?\d|[eE][+-]?\d)\s*(?:°\s*)?([A-Za-z%]{0,4})"
+)
+_NOTHING = ("", "n/a", "na", "none", "unsupported", "unknown", "-", "[n/a]")
+# These tools count memory in powers of two, whether they call it MB or MiB.
+_SIZES = {"b": 1, "kb": KIB, "kib": KIB, "mb": MIB, "mib": MIB, "gb": GIB, "gib": GIB, "k": KIB, "m": MIB, "g": GIB,
+          "tb": 1024 * GIB, "tib": 1024 * GIB}  # fmt: skip
+_SCALES = {"": 1, "%": 0.01, "c": 1, "w": 1, "mw": 1e-3, "mhz": MHZ, "ghz": 1e3 * MHZ, "hz": 1, "x": 1, **_SIZES}
+
+
+class Numbered(NamedTuple):
+    """A line without colours, and where it stands: `NAME:LINE`."""
+
+    source: str
+    text: str
+
+
+def block_form(starts: str, goes_on: str) -> Form:
+    """How a block begins, and how its further lines look."""
+    return re.compile(starts), re.compile(goes_on)
+
+
+def seen_gpus(text: Text, forms: Sequence[Form], parse: Callable[[str, str, int], tuple[Gpu, ...]]) -> Seen:
+    """The GPUs of all blocks, by index."""
+    found = _parsed_blocks(text, forms, parse, ())
+    if not found:
+        return Seen()
+    gpus = reported(by_index(*found.values()), text.where(next(iter(found))[0]))
+    return Seen(machine=Machine(gpus=gpus), lines=sum(end - first for first, end in found), spans=tuple(found))
+
+
+def machine_dialect(starts: str, goes_on: str, parse: Callable[[str, str, int], Machine]) -> TextDialect:
+    """The machine as all blocks that look so show it; the last one counts."""
+    forms = (block_form(starts, goes_on),)
+
+    def read(text: Text) -> Seen:
+        found = _parsed_blocks(text, forms, parse, Machine())
+        machine = Machine()
+        gpus: Fact[tuple[Gpu, ...]] = NOT_LOOKED
+        for said in found.values():
+            machine = overlaid(machine, Machine(system=said.system, cpu=said.cpu, memory=said.memory))
+            gpus = said.gpus if said.gpus != NOT_LOOKED else gpus
+        machine = overlaid(machine, Machine(gpus=gpus))
+        return Seen(machine=machine, lines=sum(end - first for first, end in found), spans=tuple(found))
+
+    return read
+
+
+def _parsed_blocks(
+    text: Text, forms: Sequence[Form], parse: Callable[[str, str, int], T], nothing: object
+) -> dict[Span, T]:
+    spans = sorted({span for form in forms for span in spans_of(text, *form)})[-_MOST_BLOCKS:]
+    said = {span: parse(block_text(text, span), text.source, text.number(span[0])) for span in spans}
+    return {span: each for span, each in said.items() if each != nothing}
 
 
 def spans_of(text: Text, starts: re.Pattern[str], goes_on: re.Pattern[str]) -> tuple[Span, ...]:
@@ -60,55 +121,6 @@ def _placed(value: Any, where: str) -> Any:
             return value
 
 
-T = TypeVar("T")
-
-_MOST_BLOCKS = 64  # a log that samples for hours repeats itself; the last ones count
-
-Form = tuple[re.Pattern[str], re.Pattern[str]]
-
-
-def block_form(starts: str, goes_on: str) -> Form:
-    """How a block begins, and how its further lines look."""
-    return re.compile(starts), re.compile(goes_on)
-
-
-def seen_gpus(text: Text, forms: Sequence[Form], parse: Callable[[str, str, int], tuple[Gpu, ...]]) -> Seen:
-    """The GPUs of all blocks, by index."""
-    found = _parsed_blocks(text, forms, parse, ())
-    if not found:
-        return Seen()
-    gpus = reported(by_index(*found.values()), text.where(next(iter(found))[0]))
-    return Seen(machine=Machine(gpus=gpus), lines=sum(end - first for first, end in found), spans=tuple(found))
-
-
-def machine_dialect(starts: str, goes_on: str, parse: Callable[[str, str, int], Machine]) -> TextDialect:
-    """The machine as all blocks that look so show it; the last one counts."""
-    forms = (block_form(starts, goes_on),)
-
-    def read(text: Text) -> Seen:
-        found = _parsed_blocks(text, forms, parse, Machine())
-        machine = Machine()
-        gpus: Fact[tuple[Gpu, ...]] = NOT_LOOKED
-        for said in found.values():
-            machine = overlaid(machine, Machine(system=said.system, cpu=said.cpu, memory=said.memory))
-            gpus = said.gpus if said.gpus != NOT_LOOKED else gpus
-        machine = overlaid(machine, Machine(gpus=gpus))
-        return Seen(machine=machine, lines=sum(end - first for first, end in found), spans=tuple(found))
-
-    return read
-
-
-def _parsed_blocks(
-    text: Text, forms: Sequence[Form], parse: Callable[[str, str, int], T], nothing: object
-) -> dict[Span, T]:
-    spans = sorted({span for form in forms for span in spans_of(text, *form)})[-_MOST_BLOCKS:]
-    said = {span: parse(block_text(text, span), text.source, text.number(span[0])) for span in spans}
-    return {span: each for span, each in said.items() if each != nothing}
-
-
-_MOST_BEFORE = 2000
-
-
 class Places:
     """The text as one string, and which of its lines a character belongs to."""
 
@@ -142,51 +154,10 @@ class Places:
         return max(0, bisect_right(self._starts, at) - 1)
 
 
-_LONGEST_LINE = 4096
-_ESCAPE = re.compile(r"\x1b\[[0-9;?]{0,32}[A-Za-z]")
-
-
-class Numbered(NamedTuple):
-    """A line without colours, and where it stands: `NAME:LINE`."""
-
-    source: str
-    text: str
-
-
 def numbered_lines(text: str, source: str, first_line: int = 1) -> Iterator[Numbered]:
     """Every line; none is so long that it could keep a pattern busy."""
     for number, line in enumerate(text.split("\n"), first_line):
         yield Numbered(f"{source}:{number}", _ESCAPE.sub("", line[:_LONGEST_LINE]).rstrip())
-
-
-# A comma is a decimal one (Task Manager follows the country), but not where three digits follow: those are thousands.
-_AMOUNT = re.compile(
-    r"(?<![\w.])x?(-?\d{1,18}(?:\.\d{1,9}|,\d{1,2}(?!\d))?)(?!\.?\d|[eE][+-]?\d)\s*(?:°\s*)?([A-Za-z%]{0,4})"
-)
-_NOTHING = ("", "n/a", "na", "none", "unsupported", "unknown", "-", "[n/a]")
-
-# These tools count memory in powers of two, whether they call it MB or MiB.
-_SIZES = {"b": 1, "kb": KIB, "kib": KIB, "mb": MIB, "mib": MIB, "gb": GIB, "gib": GIB, "k": KIB, "m": MIB, "g": GIB,
-          "tb": 1024 * GIB, "tib": 1024 * GIB}  # fmt: skip
-_SCALES = {"": 1, "%": 0.01, "c": 1, "w": 1, "mw": 1e-3, "mhz": MHZ, "ghz": 1e3 * MHZ, "hz": 1, "x": 1, **_SIZES}
-
-
-def parse_amount(text: str, unit: str, source: str) -> Fact[Any]:
-    """The first number in SI; `unit` is what it is in where the text names none that is known."""
-    match = _AMOUNT.search(text)
-    if text.strip().casefold() in _NOTHING or not match:
-        return not_supported(f'{source} says "{text.strip()[:40]}"')
-    name, written = unit.casefold(), match[2].casefold()
-    if written and written in _SCALES and (written in _SIZES) == (name in _SIZES):
-        name = written
-    value = round(float(match[1].replace(",", ".")) * _SCALES[name], 6)
-    return reported(round(value) if name in _SIZES or value.is_integer() else value, source)
-
-
-def parse_word(text: str, source: str) -> Fact[Any]:
-    """The text itself, or that the tool has none."""
-    plain = text.strip()
-    return not_supported(f'{source} says "{plain}"') if plain.casefold() in _NOTHING else reported(plain, source)
 
 
 class Labelled:
@@ -210,3 +181,21 @@ class Labelled:
     def amount(self, label: str, unit: str) -> Fact[Any]:
         """The value as a number in SI; "nobody looked" where the label is not there."""
         return parse_amount(self.text(label), unit, self.source(label)) if label in self.rows else NOT_LOOKED
+
+
+def parse_amount(text: str, unit: str, source: str) -> Fact[Any]:
+    """The first number in SI; `unit` is what it is in where the text names none that is known."""
+    match = _AMOUNT.search(text)
+    if text.strip().casefold() in _NOTHING or not match:
+        return not_supported(f'{source} says "{text.strip()[:40]}"')
+    name, written = unit.casefold(), match[2].casefold()
+    if written and written in _SCALES and (written in _SIZES) == (name in _SIZES):
+        name = written
+    value = round(float(match[1].replace(",", ".")) * _SCALES[name], 6)
+    return reported(round(value) if name in _SIZES or value.is_integer() else value, source)
+
+
+def parse_word(text: str, source: str) -> Fact[Any]:
+    """The text itself, or that the tool has none."""
+    plain = text.strip()
+    return not_supported(f'{source} says "{plain}"') if plain.casefold() in _NOTHING else reported(plain, source)

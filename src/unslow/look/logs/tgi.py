@@ -3,21 +3,12 @@
 import re
 
 from unslow.look.logs.dialect import Rules
-from unslow.look.logs.serving_rules import Moment, Reading, note_model, parse_whole_number, serving_dialect
+from unslow.look.logs.serving_rules import note_model, serving_dialect
+from unslow.look.logs.serving_state import Moment, Reading, parse_whole_number
 
+RULES = Rules[Reading]()
 _SECONDS = {"s": 1.0, "ms": 1e-3, "µs": 1e-6, "us": 1e-6, "ns": 1e-9}
 _LONGEST_TOKEN_S = 3600.0
-RULES = Rules[Reading]()
-
-
-@RULES('time_per_token="', r'time_per_token="(\d{1,9}(?:\.\d{1,12})?)(s|ms|µs|us|ns)"')
-def _request(reading: Reading, found: re.Match[str], where: str) -> None:
-    """Time for each token of one answer, its first one among them."""
-    seconds = float(found[1]) * _SECONDS[found[2]]
-    if 0 < seconds < _LONGEST_TOKEN_S:
-        reading.works(Moment(where=where, tokens_per_s=1 / seconds))
-
-
 _RUST_PAIR = re.compile(r'\b([a-z][a-z_]{2,40}): (?:Some\( ?)?(?:"([^"]{0,300})"|([\w./-]{1,100}))')
 _COUNTS = {
     "max_total_tokens": "context_set",
@@ -26,6 +17,14 @@ _COUNTS = {
     "max_concurrent_requests": "max_sequences",
     "num_shard": "tensor_parallel",
 }
+
+
+@RULES('time_per_token="', r'time_per_token="(\d{1,9}(?:\.\d{1,12})?)(s|ms|µs|us|ns)"')
+def _request(reading: Reading, found: re.Match[str], where: str) -> None:
+    """Time for each token of one answer, its first one among them."""
+    seconds = float(found[1]) * _SECONDS[found[2]]
+    if 0 < seconds < _LONGEST_TOKEN_S:
+        reading.works(Moment(where=where, tokens_per_s=1 / seconds))
 
 
 @RULES("text_generation_launcher: Args", r"text_generation_launcher: Args \{(.{1,4000})")
@@ -55,5 +54,4 @@ RULES.note("attention", "Using Attention = ", r"Using Attention = (\w{1,30})", s
 RULES.note("attention", "Using attention ", r"text_generation_launcher: .{0,60}Using attention (\w{1,30})", str.lower)
 RULES.note_value("eager", "Cuda Graphs are disabled", r"Cuda Graphs are disabled \(CUDA_GRAPHS=", value=True)
 RULES.note_value("eager", "Cuda Graphs are enabled for", "Cuda Graphs are enabled for sizes", value=False)
-
 DIALECT = serving_dialect("TGI", RULES, 'time_per_token="')

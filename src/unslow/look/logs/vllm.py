@@ -10,26 +10,31 @@ from unslow.facts.masking import masked_text
 from unslow.facts.runtime import AllocationFailure, Buffer, SeenDevice
 from unslow.facts.values import NOT_LOOKED, reported
 from unslow.look.logs.dialect import Rules
-from unslow.look.logs.serving_rules import (
+from unslow.look.logs.serving_rules import gpu_of_worker, note_model, note_settings, serving_dialect
+from unslow.look.logs.serving_state import (
     NUMBER,
     Moment,
     Reading,
-    gpu_of_worker,
-    note_model,
-    note_settings,
     parse_fraction,
     parse_share,
     parse_size,
     parse_whole_number,
-    serving_dialect,
 )
 
+RULES = Rules[Reading]()
 BLOCK_TOKENS = 16  # Tokens in a block of the cache unless vLLM is told otherwise; the oldest logs count blocks only
-
 _RANK = re.compile(r"(?:TP|tp_rank[=:]? ?|[Rr]ank[=: ])(\d{1,3})(?!\d)")
 _device = partial(gpu_of_worker, rank=_RANK)
 _AMOUNT = r"(\d{1,9}(?:\.\d{1,6})?)"
-RULES = Rules[Reading]()
+_GENERATION = re.compile(rf"Avg generation throughput: {_AMOUNT}")
+_PROMPT = re.compile(rf"Avg prompt throughput: {_AMOUNT}")
+_RUNNING = re.compile(r"Running:? (\d{1,6}) req|\b(\d{1,6}) running\b")
+_WAITING = re.compile(r"(?:Waiting|Pending):? (\d{1,6}) req|\b(\d{1,6}) (?:waiting|pending)\b")
+_SWAPPED = re.compile(r"Swapped:? (\d{1,6}) req")
+_USAGE = re.compile(r"(?<!C)PU KV cache usage\b([^,;\n]{1,60})")
+_HOST_USAGE = re.compile(r"CPU KV cache usage\b([^,;\n]{1,60})")
+_PERCENT = re.compile(r"(\d{1,3}(?:\.\d{1,4})?) ?%")
+_CHATTY = ("Avg generation throughput:", "KV cache usage", "Waiting: ", "refix cache hit rate", ".py:")
 
 
 @RULES("LLM engine", r"Initializing an? (?:V\d )?LLM engine(?: \(v([^)\s]{1,40})\))? with config: ?(.{0,8000})")
@@ -175,30 +180,16 @@ def _budget(reading: Reading, found: re.Match[str], where: str) -> None:
     reading.device(SeenDevice(name=_device(found), total_bytes=reported(parse_size(found[1]), where)), where)
 
 
-# vLLM at work: the line it writes every ten seconds, preemptions, how drafts fare.
-# What it calls prompt throughput is tokens over those ten seconds, mostly idle ones: no speed of reading prompts. It
-# means to add its preemptions, but 0.32 sets their number back before it writes: a line without them rules none out.
-
-_GENERATION = re.compile(rf"Avg generation throughput: {_AMOUNT}")
-_PROMPT = re.compile(rf"Avg prompt throughput: {_AMOUNT}")
-_RUNNING = re.compile(r"Running:? (\d{1,6}) req|\b(\d{1,6}) running\b")
-_WAITING = re.compile(r"(?:Waiting|Pending):? (\d{1,6}) req|\b(\d{1,6}) (?:waiting|pending)\b")
-_SWAPPED = re.compile(r"Swapped:? (\d{1,6}) req")
-_USAGE = re.compile(r"(?<!C)PU KV cache usage\b([^,;\n]{1,60})")
-_HOST_USAGE = re.compile(r"CPU KV cache usage\b([^,;\n]{1,60})")
-_PERCENT = re.compile(r"(\d{1,3}(?:\.\d{1,4})?) ?%")
-
-
-def _number(pattern: re.Pattern[str], line: str) -> float | None:
-    found = pattern.search(line)
-    return float(next(text for text in found.groups() if text)) if found else None
-
-
 @RULES(
     ("Avg generation throughput:", "KV cache usage", "Waiting: "),
     r"Avg generation throughput: \d|[GC]PU KV cache usage[^,;\n]{0,60}%|Running: \d{1,6} reqs?, [SW]\w{4,6}: \d",
 )
 def _moment(reading: Reading, found: re.Match[str], where: str) -> None:
+    """The line that it writes every ten seconds.
+
+    What it calls prompt throughput is tokens over those ten seconds, mostly idle ones: no speed of reading prompts. It
+    means to add its preemptions, but 0.32 sets their number back before it writes: a line without them rules none out.
+    """
     line = found.string
     waiting = [n for n in (_number(_WAITING, line), _number(_SWAPPED, line)) if n is not None]
     running = _number(_RUNNING, line)
@@ -303,5 +294,10 @@ RULES.note(
     group=0,
 )
 
-_CHATTY = ("Avg generation throughput:", "KV cache usage", "Waiting: ", "refix cache hit rate", ".py:")
+
+def _number(pattern: re.Pattern[str], line: str) -> float | None:
+    found = pattern.search(line)
+    return float(next(text for text in found.groups() if text)) if found else None
+
+
 DIALECT = serving_dialect("vLLM", RULES, *_CHATTY, alone=True)

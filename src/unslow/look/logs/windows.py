@@ -18,10 +18,73 @@ from unslow.look.logs.gpu_facts import MOST_GPUS, gpu_of, with_free
 from unslow.look.logs.text_blocks import Numbered, block_form, numbered_lines, parse_amount, seen_gpus
 from unslow.look.system import Finished, System, try_look
 
+OBJECTS_SOURCE = "Get-CimInstance"
+COUNTERS_SOURCE = "performance counters"
+DIRECTX = "HKLM:\\SOFTWARE\\Microsoft\\DirectX"
 
-def powershell_command(objects: str) -> tuple[str, ...]:
-    """The command that prints these objects as JSON; it only reads."""
-    return ("powershell", "-NoProfile", "-NonInteractive", "-Command", f"{objects}|ConvertTo-Json -Depth 3 -Compress")
+# objects by PowerShell
+# Types of memory in the SMBIOS specification, section 7.18.2
+_TYPES = {24: "DDR3", 26: "DDR4", 29: "LPDDR3", 30: "LPDDR4", 34: "DDR5", 35: "LPDDR5"}
+_LONGEST_NUMBER = 18
+_DISKS = "Get-PhysicalDisk"
+_MOST_DISKS = 64
+_ADAPTER_VENDORS = {0x10DE: "NVIDIA", 0x1002: "AMD", 0x8086: "Intel", 0x5143: "Qualcomm"}
+_LONGEST_NAME = 200
+
+# counters
+_COUNTER_FORMS = (
+    block_form(
+        r"PDH-CSV|(?i:GPU (?:Adapter|Process) Memory\()|(?<!\S)Name\s*:\s*(?:pid_\d+_)?luid_",
+        r"luid_|Usage\s*:|\",\"|^\W*\d+(?:[.,]\d+)?\W*$",
+    ),
+)
+_INSTANCE = r"((?:pid_\d{1,10}_)?luid_0x[0-9a-f]{1,16}_0x[0-9a-f]{1,16})\w{0,60}"
+_PATH = re.compile(rf"gpu (adapter|process) memory\({_INSTANCE}\)\\(dedicated|shared) usage", re.IGNORECASE)
+_ADAPTER = re.compile(r"luid_0x[0-9a-f]+_0x[0-9a-f]+")
+_PID = re.compile(r"pid_(\d{1,10})_")
+_NUMBER = re.compile(r"(?<![\w.])(\d{1,18})(?:[.,]\d{1,9})?(?![\w.])")
+_COUNTER_NAME = re.compile(rf"(?<!\S)Name\s*:\s*{_INSTANCE}", re.IGNORECASE)
+_USAGE = re.compile(r"(?<!\S)(Dedicated|Shared)Usage\s*:\s*(\d{1,18})\b")
+_COUNTER_KINDS = {"dedicated": "vram_used_bytes", "shared": "shared_used_bytes"}
+_MOST_PROCESSES = 1024
+
+# the Task Manager
+_FORMS = (
+    block_form(
+        r"(?i:(?:Dedicated|Shared)\"? GPU memory|of (?:the )?shared |dedicated[^;]{0,30}\d ?GB\W{1,3}shared)"
+        r"|(?<!\S)(?:GPU|NPU) ?\d{1,2}\W*$",
+        r"NVIDIA|AMD|Intel|Radeon|GeForce|GPU|GB|%|:\s",
+    ),
+)
+_SIZES = r"[\s:]{0,20}(\d{1,5}(?:[.,]\d{1,2})?)\s*(?:GB|G)?\s*/\s*(\d{1,5}(?:[.,]\d{1,2})?)\s*(GB|G|MB)\b"
+_DEDICATED = re.compile(rf"Dedicated GPU memory(?: usage)?{_SIZES}", re.IGNORECASE)
+_SHARED = re.compile(rf"Shared GPU memory(?: usage)?{_SIZES}", re.IGNORECASE)
+_IN_WORDS = re.compile(
+    r"\b(?:us(?:es?|ed|ing)|occup\w{1,6}|fill\w{0,4})\b\D{0,30}(\d{1,4}(?:[.,]\d{1,2})?)\+?\s*(GB|G|MB) of (?:the )?"
+    r"shared (?:GPU |video )?(?:memory|VRAM)",
+    re.IGNORECASE,
+)
+_TYPED = re.compile(
+    r"(?:\bshared\W{0,2} GPU memory\W{0,3}|\bdedicated[^;\n]{0,30}GB\W{1,3}shared(?: GPU memory)? ?)"
+    r"(?:(?:rais|ris|grow|go)\w{1,4} )?(?:from \d[\d.]{0,5}(?: ?GB)? to )?(\d{1,4}(?:[.,]\d{1,2})?) ?(GB)(?!\s*/)",
+    re.IGNORECASE,
+)
+"""The figure of the page in a line of somebody's own."""
+_NONE_OF_ITS_OWN = re.compile(r"Dedicated GPU memory\s*$", re.IGNORECASE)
+_BEGIN = re.compile(r"(?<!\S)(?:GPU|NPU) ?(\d{1,2})?\s*:?$")
+_NAME = re.compile(r"(?<!\S)((NVIDIA|AMD|Intel|Radeon|GeForce)\b[^:|,]{2,80})$")
+_DRIVER = re.compile(r"Driver version:\s*(\d[\d.]{2,30})", re.IGNORECASE)
+_USE = re.compile(r"Utili[sz]ation[\s:]{1,20}(\d{1,3})\s*%", re.IGNORECASE)
+_PLACE = re.compile(r"PCI bus (\d{1,3}), device (\d{1,2}), function (\d)", re.IGNORECASE)
+
+
+class CounterReading(NamedTuple):
+    """One counter: whose it is, what it counts, and its bytes."""
+
+    source: str
+    instance: str
+    kind: str
+    size: int
 
 
 def read_windows_objects(system: System, objects: str) -> Finished | None:
@@ -32,12 +95,9 @@ def read_windows_objects(system: System, objects: str) -> Finished | None:
     return system.run(powershell_command(objects), timeout_s=20.0)
 
 
-OBJECTS_SOURCE = "Get-CimInstance"
-# Types of memory in the SMBIOS specification, section 7.18.2
-_TYPES = {24: "DDR3", 26: "DDR4", 29: "LPDDR3", 30: "LPDDR4", 34: "DDR5", 35: "LPDDR5"}
-_LONGEST_NUMBER = 18
-_DISKS = "Get-PhysicalDisk"
-_MOST_DISKS = 64
+def powershell_command(objects: str) -> tuple[str, ...]:
+    """The command that prints these objects as JSON; it only reads."""
+    return ("powershell", "-NoProfile", "-NonInteractive", "-Command", f"{objects}|ConvertTo-Json -Depth 3 -Compress")
 
 
 def parse_objects(text: str) -> Machine:
@@ -122,113 +182,6 @@ def _disks(disks: list[dict[str, Any]], parts: list[dict[str, Any]]) -> tuple[Di
     )
 
 
-COUNTERS_SOURCE = "performance counters"
-
-_COUNTER_FORMS = (
-    block_form(
-        r"PDH-CSV|(?i:GPU (?:Adapter|Process) Memory\()|(?<!\S)Name\s*:\s*(?:pid_\d+_)?luid_",
-        r"luid_|Usage\s*:|\",\"|^\W*\d+(?:[.,]\d+)?\W*$",
-    ),
-)
-_INSTANCE = r"((?:pid_\d{1,10}_)?luid_0x[0-9a-f]{1,16}_0x[0-9a-f]{1,16})\w{0,60}"
-_PATH = re.compile(rf"gpu (adapter|process) memory\({_INSTANCE}\)\\(dedicated|shared) usage", re.IGNORECASE)
-_ADAPTER = re.compile(r"luid_0x[0-9a-f]+_0x[0-9a-f]+")
-_PID = re.compile(r"pid_(\d{1,10})_")
-_NUMBER = re.compile(r"(?<![\w.])(\d{1,18})(?:[.,]\d{1,9})?(?![\w.])")
-_COUNTER_NAME = re.compile(rf"(?<!\S)Name\s*:\s*{_INSTANCE}", re.IGNORECASE)
-_USAGE = re.compile(r"(?<!\S)(Dedicated|Shared)Usage\s*:\s*(\d{1,18})\b")
-_COUNTER_KINDS = {"dedicated": "vram_used_bytes", "shared": "shared_used_bytes"}
-_MOST_PROCESSES = 1024
-
-
-class CounterReading(NamedTuple):
-    """One counter: whose it is, what it counts, and its bytes."""
-
-    source: str
-    instance: str
-    kind: str
-    size: int
-
-
-def parse_counted_gpus(text: str, source: str = COUNTERS_SOURCE, first_line: int = 1) -> tuple[Gpu, ...]:
-    """One GPU for each adapter that holds memory, in order of appearance; the counters do not name it."""
-    found: dict[tuple[str, str], CounterReading] = {}
-    for parse in (_of_typeperf, _of_get_counter, _of_lists):
-        for reading in parse(text, source, first_line):
-            found[reading.instance, reading.kind] = reading  # the last value of each counts
-    adapters = facts_by_adapter(list(found.values()))
-    return tuple(gpu_of(index, "", source, facts) for index, facts in enumerate(adapters.values()))
-
-
-def facts_by_adapter(readings: Sequence[CounterReading]) -> dict[str, dict[str, Fact[Any]]]:
-    """What each adapter holds, and its processes; one that holds nothing is of software, such as the basic renderer."""
-    adapters: dict[str, dict[str, Fact[Any]]] = {}
-    for reading in readings:
-        if not _PID.match(reading.instance):
-            adapters.setdefault(reading.instance, {})[reading.kind] = reported(reading.size, reading.source)
-    holding = [(luid, facts) for luid, facts in adapters.items() if any(fact.value_or(0) for fact in facts.values())]
-    for luid, facts in holding:
-        own = [(pid, r) for r in readings if (pid := _PID.match(r.instance)) and r.instance.endswith(luid)]
-        held: dict[int, dict[str, Fact[Any]]] = {}
-        for pid, reading in own:
-            name = "vram_bytes" if reading.kind == "vram_used_bytes" else "shared_bytes"
-            held.setdefault(int(pid[1]), {})[name] = reported(reading.size, reading.source)
-        busy = [
-            GpuProcess(pid=pid, **sizes) for pid, sizes in held.items() if any(f.value_or(0) for f in sizes.values())
-        ]
-        if own:
-            facts["processes"] = reported(busy[:_MOST_PROCESSES], own[0][1].source)
-    return dict(holding[:MOST_GPUS])
-
-
-def _reading(path: re.Match[str], digits: str, source: str) -> CounterReading:
-    return CounterReading(source, path[2].lower(), _COUNTER_KINDS[path[3].lower()], int(digits))
-
-
-def _of_typeperf(text: str, source: str, first_line: int) -> Iterator[CounterReading]:
-    """A line of quoted counters, then lines of quoted values."""
-    paths: list[str] = []
-    for line in numbered_lines(text.replace("\r", ""), source, first_line):
-        start = line.text.find('"')
-        fields = next(csv.reader([line.text[start:]]), []) if start >= 0 and '","' in line.text else []
-        if fields and "PDH-CSV" in fields[0]:
-            paths = fields
-        elif len(fields) == len(paths) > 0:
-            for path, value in zip(paths, fields, strict=True):
-                match, number = _PATH.search(path), _NUMBER.search(value)
-                if match and number:
-                    yield _reading(match, number[1], line.source)
-
-
-def _of_get_counter(text: str, source: str, first_line: int) -> Iterator[CounterReading]:
-    """A path that ends in a colon, and its value on the next line."""
-    path: re.Match[str] | None = None
-    for line in numbered_lines(text, source, first_line):
-        match = _PATH.search(line.text)
-        if match:
-            path = match if '"' not in line.text else None
-        elif path and (number := _NUMBER.fullmatch(line.text.strip())):
-            yield _reading(path, number[1], line.source)
-            path = None
-
-
-def _of_lists(text: str, source: str, first_line: int) -> Iterator[CounterReading]:
-    """`Name : …` and below it `DedicatedUsage : …`, as Format-List prints them."""
-    instance = ""
-    for line in numbered_lines(text, source, first_line):
-        if name := _COUNTER_NAME.search(line.text):
-            instance = name[1].lower()
-        elif instance and (usage := _USAGE.search(line.text)):
-            yield CounterReading(line.source, instance, _COUNTER_KINDS[usage[1].lower()], int(usage[2]))
-
-
-parse_counters_text = partial(seen_gpus, forms=_COUNTER_FORMS, parse=parse_counted_gpus)
-
-DIRECTX = "HKLM:\\SOFTWARE\\Microsoft\\DirectX"
-_ADAPTER_VENDORS = {0x10DE: "NVIDIA", 0x1002: "AMD", 0x8086: "Intel", 0x5143: "Qualcomm"}
-_LONGEST_NAME = 200
-
-
 def parse_adapters(text: str) -> tuple[Gpu, ...]:
     """The adapters that hold memory, with name and sizes where DirectX lists them; none where it is no such JSON."""
     answer = _decoded(text)
@@ -273,33 +226,81 @@ def _named(index: int, facts: dict[str, Fact[Any]], entry: dict[str, Any], progr
     return gpu_of(index, _ADAPTER_VENDORS.get(whole_number(entry.get("VendorId")) or 0, ""), DIRECTX, with_free(facts))
 
 
-_FORMS = (
-    block_form(
-        r"(?i:(?:Dedicated|Shared)\"? GPU memory|of (?:the )?shared |dedicated[^;]{0,30}\d ?GB\W{1,3}shared)"
-        r"|(?<!\S)(?:GPU|NPU) ?\d{1,2}\W*$",
-        r"NVIDIA|AMD|Intel|Radeon|GeForce|GPU|GB|%|:\s",
-    ),
-)
-_SIZES = r"[\s:]{0,20}(\d{1,5}(?:[.,]\d{1,2})?)\s*(?:GB|G)?\s*/\s*(\d{1,5}(?:[.,]\d{1,2})?)\s*(GB|G|MB)\b"
-_DEDICATED = re.compile(rf"Dedicated GPU memory(?: usage)?{_SIZES}", re.IGNORECASE)
-_SHARED = re.compile(rf"Shared GPU memory(?: usage)?{_SIZES}", re.IGNORECASE)
-_IN_WORDS = re.compile(
-    r"\b(?:us(?:es?|ed|ing)|occup\w{1,6}|fill\w{0,4})\b\D{0,30}(\d{1,4}(?:[.,]\d{1,2})?)\+?\s*(GB|G|MB) of (?:the )?"
-    r"shared (?:GPU |video )?(?:memory|VRAM)",
-    re.IGNORECASE,
-)
-_TYPED = re.compile(
-    r"(?:\bshared\W{0,2} GPU memory\W{0,3}|\bdedicated[^;\n]{0,30}GB\W{1,3}shared(?: GPU memory)? ?)"
-    r"(?:(?:rais|ris|grow|go)\w{1,4} )?(?:from \d[\d.]{0,5}(?: ?GB)? to )?(\d{1,4}(?:[.,]\d{1,2})?) ?(GB)(?!\s*/)",
-    re.IGNORECASE,
-)
-"""The figure of the page in a line of somebody's own."""
-_NONE_OF_ITS_OWN = re.compile(r"Dedicated GPU memory\s*$", re.IGNORECASE)
-_BEGIN = re.compile(r"(?<!\S)(?:GPU|NPU) ?(\d{1,2})?\s*:?$")
-_NAME = re.compile(r"(?<!\S)((NVIDIA|AMD|Intel|Radeon|GeForce)\b[^:|,]{2,80})$")
-_DRIVER = re.compile(r"Driver version:\s*(\d[\d.]{2,30})", re.IGNORECASE)
-_USE = re.compile(r"Utili[sz]ation[\s:]{1,20}(\d{1,3})\s*%", re.IGNORECASE)
-_PLACE = re.compile(r"PCI bus (\d{1,3}), device (\d{1,2}), function (\d)", re.IGNORECASE)
+def facts_by_adapter(readings: Sequence[CounterReading]) -> dict[str, dict[str, Fact[Any]]]:
+    """What each adapter holds, and its processes; one that holds nothing is of software, such as the basic renderer."""
+    adapters: dict[str, dict[str, Fact[Any]]] = {}
+    for reading in readings:
+        if not _PID.match(reading.instance):
+            adapters.setdefault(reading.instance, {})[reading.kind] = reported(reading.size, reading.source)
+    holding = [(luid, facts) for luid, facts in adapters.items() if any(fact.value_or(0) for fact in facts.values())]
+    for luid, facts in holding:
+        own = [(pid, r) for r in readings if (pid := _PID.match(r.instance)) and r.instance.endswith(luid)]
+        held: dict[int, dict[str, Fact[Any]]] = {}
+        for pid, reading in own:
+            name = "vram_bytes" if reading.kind == "vram_used_bytes" else "shared_bytes"
+            held.setdefault(int(pid[1]), {})[name] = reported(reading.size, reading.source)
+        busy = [
+            GpuProcess(pid=pid, **sizes) for pid, sizes in held.items() if any(f.value_or(0) for f in sizes.values())
+        ]
+        if own:
+            facts["processes"] = reported(busy[:_MOST_PROCESSES], own[0][1].source)
+    return dict(holding[:MOST_GPUS])
+
+
+def parse_counted_gpus(text: str, source: str = COUNTERS_SOURCE, first_line: int = 1) -> tuple[Gpu, ...]:
+    """One GPU for each adapter that holds memory, in order of appearance; the counters do not name it."""
+    found: dict[tuple[str, str], CounterReading] = {}
+    for parse in (_of_typeperf, _of_get_counter, _of_lists):
+        for reading in parse(text, source, first_line):
+            found[reading.instance, reading.kind] = reading  # the last value of each counts
+    adapters = facts_by_adapter(list(found.values()))
+    return tuple(gpu_of(index, "", source, facts) for index, facts in enumerate(adapters.values()))
+
+
+def _of_typeperf(text: str, source: str, first_line: int) -> Iterator[CounterReading]:
+    """A line of quoted counters, then lines of quoted values."""
+    paths: list[str] = []
+    for line in numbered_lines(text.replace("\r", ""), source, first_line):
+        start = line.text.find('"')
+        fields = next(csv.reader([line.text[start:]]), []) if start >= 0 and '","' in line.text else []
+        if fields and "PDH-CSV" in fields[0]:
+            paths = fields
+        elif len(fields) == len(paths) > 0:
+            for path, value in zip(paths, fields, strict=True):
+                match, number = _PATH.search(path), _NUMBER.search(value)
+                if match and number:
+                    yield _reading(match, number[1], line.source)
+
+
+def _of_get_counter(text: str, source: str, first_line: int) -> Iterator[CounterReading]:
+    """A path that ends in a colon, and its value on the next line."""
+    path: re.Match[str] | None = None
+    for line in numbered_lines(text, source, first_line):
+        match = _PATH.search(line.text)
+        if match:
+            path = match if '"' not in line.text else None
+        elif path and (number := _NUMBER.fullmatch(line.text.strip())):
+            yield _reading(path, number[1], line.source)
+            path = None
+
+
+def _of_lists(text: str, source: str, first_line: int) -> Iterator[CounterReading]:
+    """`Name : …` and below it `DedicatedUsage : …`, as Format-List prints them."""
+    instance = ""
+    for line in numbered_lines(text, source, first_line):
+        if name := _COUNTER_NAME.search(line.text):
+            instance = name[1].lower()
+        elif instance and (usage := _USAGE.search(line.text)):
+            yield CounterReading(line.source, instance, _COUNTER_KINDS[usage[1].lower()], int(usage[2]))
+
+
+def _reading(path: re.Match[str], digits: str, source: str) -> CounterReading:
+    return CounterReading(source, path[2].lower(), _COUNTER_KINDS[path[3].lower()], int(digits))
+
+
+def parse_task_manager_text(text: Text) -> Seen:
+    """The GPUs of every page of the Task Manager in a text; people type such lines amid their own words."""
+    return msgspec.structs.replace(seen_gpus(text, _FORMS, parse_task_manager), spans=())
 
 
 def parse_task_manager(text: str, source: str = "Task Manager", first_line: int = 1) -> tuple[Gpu, ...]:
@@ -346,11 +347,7 @@ def _page_facts(line: Numbered) -> dict[str, Fact[Any]]:
     return facts
 
 
-def parse_task_manager_text(text: Text) -> Seen:
-    """The GPUs of every page of the Task Manager in a text; people type such lines amid their own words."""
-    return msgspec.structs.replace(seen_gpus(text, _FORMS, parse_task_manager), spans=())
-
-
+parse_counters_text = partial(seen_gpus, forms=_COUNTER_FORMS, parse=parse_counted_gpus)
 TEXT_DIALECTS: dict[str, TextDialect] = {
     "task_manager": parse_task_manager_text,
     "windows_counters": parse_counters_text,

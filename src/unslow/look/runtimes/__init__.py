@@ -2,8 +2,13 @@
 
 A runtime is a module (or a package) that offers what `Looker` lists; one whose command lines people paste also offers
 `COMMANDS`, one with its own way to be asked for a completion `ask`, one that gives the probabilities of a given text
-`score`. Modules are found by presence and never import one another: what two share is in the modules with an underscore
-or below. A module that can't be loaded, or lacks something, costs itself and no other.
+`score`. A short one is one file, of which `tgi` is the one to learn from; a longer one is a package of `server` (how it
+is found and read), `api` and `log` (what it answers and writes), `flags` (its settings as facts), `commands` (the one
+writer) and `bench` (how it is measured and scored), as many of these as it needs.
+
+Modules are found by presence and never import one another: what two share is below, or in modules with an underscore:
+`_gguf_*` of whatever runs a llama-server, `_engine_*` of serving engines. A module that can't be loaded, or lacks
+something, costs itself and no other.
 """
 
 import importlib

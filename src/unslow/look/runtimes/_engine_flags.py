@@ -1,4 +1,4 @@
-"""Flags in the manner of argparse, as vLLM, SGLang and TGI have them: as settings, and settings as facts."""
+"""Flags in the manner of Python's argparse, as serving engines have them: as settings, and settings as facts."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,10 +12,26 @@ from unslow.look.runtimes._given_settings import GivenSettings
 from unslow.look.runtimes._process import read_in_roots
 from unslow.look.system import read_text
 
-# Command lines in the manner of Python's argparse, as settings by name.
-# A flag on the command line beats its environment variable; the last of several counts; `--a_b` is `--a-b`.
-
 _LONGEST_VALUE = 4096
+_LARGEST_CONFIG_BYTES = 64 * 1024
+_MOST_CONFIG_LINES = 500
+_CONFIG_LINE = re.compile(r"([A-Za-z][\w-]{0,60}) ?: {0,8}(\S.{0,500}?)?(?: {1,40}#.{0,200})?")
+_SHARED: dict[str, tuple[str, Callable[[GivenSettings, str], Fact[Any]]]] = {
+    "context_set": ("context", GivenSettings.number),
+    "kv_type_k": ("kv_type", GivenSettings.word),
+    "kv_type_v": ("kv_type", GivenSettings.word),
+    "gpu_memory_fraction": ("memory_fraction", GivenSettings.share),
+    "cpu_offload_bytes": ("cpu_offload", partial(GivenSettings.gibibytes, default=0)),
+    "max_sequences": ("sequences", GivenSettings.number),
+    "max_batched_tokens": ("batched_tokens", GivenSettings.number),
+    "tensor_parallel": ("tensor_parallel", partial(GivenSettings.number, default=1)),
+    "pipeline_parallel": ("pipeline_parallel", partial(GivenSettings.number, default=1)),
+    "device_set": ("device", GivenSettings.word),
+    "quantization": ("quantization", GivenSettings.word),
+    "weights_type": ("dtype", GivenSettings.word),
+    "draft_tokens": ("draft_tokens", GivenSettings.number),
+}
+"""The settings that serving engines have alike: the fact, the name of the setting, and how its value is read."""
 
 
 class Flag(NamedTuple):
@@ -34,7 +50,10 @@ def switch(*spellings: str) -> Flag:
 
 
 class Flags:
-    """Every flag of one program."""
+    """Every flag of one program.
+
+    A flag on the command line beats its environment variable; the last of several counts; `--a_b` is `--a-b`.
+    """
 
     def __init__(self, flags: Mapping[str, Flag]) -> None:
         self.flags = flags
@@ -95,16 +114,13 @@ class Flags:
                 yield word
 
 
-# The file that `--config` names: flags of the command line as YAML, one `name: value` a line.
-# A flag on the command line beats the file; a switch that is false there is not given at all.
-
-_LARGEST_BYTES = 64 * 1024
-_MOST_LINES = 500
-_LINE = re.compile(r"([A-Za-z][\w-]{0,60}) ?: {0,8}(\S.{0,500}?)?(?: {1,40}#.{0,200})?")
+def shared_settings(given: GivenSettings) -> dict[str, Any]:
+    """The facts of those that the program has."""
+    return {fact: read(given, name) for fact, (name, read) in _SHARED.items() if name in given.flags}
 
 
 def config_path(command: Sequence[str]) -> str:
-    """The file that a command line names; empty where it names none."""
+    """The file of settings that `--config` names; empty where a command line names none."""
     for at, word in enumerate(command):
         if word == "--config":
             return command[at + 1] if at + 1 < len(command) else ""
@@ -115,16 +131,21 @@ def config_path(command: Sequence[str]) -> str:
 
 def read_config(process: Process, flags: Flags, path: str) -> dict[str, Setting] | None:
     """The settings in the file, by name; None where it can't be read."""
-    text = read_in_roots(process.roots(), lambda root: read_text(process.system, f"{root}{path}", _LARGEST_BYTES))
+    text = read_in_roots(
+        process.roots(), lambda root: read_text(process.system, f"{root}{path}", _LARGEST_CONFIG_BYTES)
+    )
     return None if text is None else parse_config(text, flags, path)
 
 
 def parse_config(text: str, flags: Flags, path: str) -> dict[str, Setting]:
-    """The settings in the text of a file; what is no plain line of a flag is left out."""
+    """The settings in the text of such a file, flags as YAML, one `name: value` a line; other lines are left out.
+
+    A flag on the command line beats the file; a switch that is false there is not given at all.
+    """
     given: dict[str, Setting] = {}
     name = path.rpartition("/")[2]
-    for line in text.split("\n", _MOST_LINES)[:_MOST_LINES]:
-        found = _LINE.fullmatch(line.rstrip())
+    for line in text.split("\n", _MOST_CONFIG_LINES)[:_MOST_CONFIG_LINES]:
+        found = _CONFIG_LINE.fullmatch(line.rstrip())
         if not found:
             continue
         written = (found[2] or "").strip("\"'")
@@ -134,27 +155,3 @@ def parse_config(text: str, flags: Flags, path: str) -> dict[str, Setting]:
             secret = flags.flags[setting].secret
             given[setting] = Setting(value, name if secret else f"{name}: {line.strip()[:300]}")
     return given
-
-
-# The settings that serving engines have alike: the fact, the name of the setting, and how its value is read.
-
-_SHARED: dict[str, tuple[str, Callable[[GivenSettings, str], Fact[Any]]]] = {
-    "context_set": ("context", GivenSettings.number),
-    "kv_type_k": ("kv_type", GivenSettings.word),
-    "kv_type_v": ("kv_type", GivenSettings.word),
-    "gpu_memory_fraction": ("memory_fraction", GivenSettings.share),
-    "cpu_offload_bytes": ("cpu_offload", partial(GivenSettings.gibibytes, default=0)),
-    "max_sequences": ("sequences", GivenSettings.number),
-    "max_batched_tokens": ("batched_tokens", GivenSettings.number),
-    "tensor_parallel": ("tensor_parallel", partial(GivenSettings.number, default=1)),
-    "pipeline_parallel": ("pipeline_parallel", partial(GivenSettings.number, default=1)),
-    "device_set": ("device", GivenSettings.word),
-    "quantization": ("quantization", GivenSettings.word),
-    "weights_type": ("dtype", GivenSettings.word),
-    "draft_tokens": ("draft_tokens", GivenSettings.number),
-}
-
-
-def shared_settings(given: GivenSettings) -> dict[str, Any]:
-    """The facts of those settings that the program has."""
-    return {fact: read(given, name) for fact, (name, read) in _SHARED.items() if name in given.flags}

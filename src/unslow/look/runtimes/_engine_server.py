@@ -10,207 +10,25 @@ from unslow.facts.merge import overlaid
 from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
-from unslow.facts.values import GIB, LARGEST_COUNT, Fact, Known, Unknown, not_found, not_supported, reported
+from unslow.facts.values import Fact, Known, Unknown, not_found, not_supported, reported
 from unslow.look.command_line import COMMAND, UNSET, Setting
 from unslow.look.logs.dialect import LineDialect
 from unslow.look.logs.stream import LogStream, whole_line_blocks
 from unslow.look.models.safetensors import config_facts, model_facts, read_checkpoint, read_config_alone
-from unslow.look.openai_api import OK, Server
+from unslow.look.openai_api import Server
 from unslow.look.processes import Process, outermost, words_of
 from unslow.look.runtimes._engine_flags import Flags
 from unslow.look.runtimes._process import process_facts
-from unslow.look.server_answers import Metrics, parse_metrics, value_at
 from unslow.look.system import LookError, System, read_text, try_look, unknown
 from unslow.look.system.http import LOCAL_HOST, is_local_url, is_port, reachable_host
 
-
-def find_servers(
-    processes: Sequence[Process], names: tuple[str, ...], is_server: Callable[[Sequence[str]], bool]
-) -> list[Process]:
-    """Processes of these names whose command line starts a server; not those within another of them."""
-    servers = [p for p in processes if p.name.startswith(names) and is_server(words_of(p.command()))]
-    return outermost(servers, processes)
-
-
-def url_of(settings: Mapping[str, Setting], port: str) -> Fact[str]:
-    """The address as this machine sees it; `port` is the usual one."""
-    if "socket" in settings:
-        return not_supported(f"it listens on the socket {settings['socket'].value}", "start it with a port")
-    host = settings.get("host", UNSET).value
-    chosen = settings.get("port", Setting(port, "default port"))
-    if not is_port(chosen.value):
-        return not_supported(f"{chosen.source}: {chosen.value[:40]!r} is not a port", "give the URL")
-    scheme = "https" if "certificate" in settings else "http"
-    return reported(
-        f"{scheme}://{LOCAL_HOST if host == 'localhost' else reachable_host(host)}:{chosen.value}", chosen.source
-    )
-
-
 HEAD_BYTES = 4 * 1024**2
 TAIL_BYTES = 2 * 1024**2
-
-
-def read_own_log(process: Process, dialect: LineDialect, how_to_get: str) -> tuple[Fact[str], Subject]:
-    """The log that the process writes, and what it tells; the reason where none can be read."""
-    why: Unknown = not_found("the server writes to no file", how_to_get)
-    for path in process.outputs():
-        for root in process.roots():
-            try:
-                parts = [process.system.read_head(root + path, HEAD_BYTES)]
-                if len(parts[0]) == HEAD_BYTES:  # what lies between start and end is work that repeats
-                    parts.append(process.system.read_tail(root + path, TAIL_BYTES))
-            except LookError as error:
-                why = unknown(error, how_to_get)
-                continue
-            name = path.rpartition("/")[2]
-            stream = LogStream({"log": dialect}, name)
-            for part, source in zip(parts, (name, f"the end of {name}"), strict=False):
-                stream.source, stream.newlines = source, 0
-                for block in whole_line_blocks([part]):
-                    stream.feed(block)
-            return reported(path, f"/proc/{process.pid}/fd"), stream.readers["log"].seen(name).subject
-    return why, Subject()
-
-
-_UNKNOWN_ADDRESS = (400, 404, 405, 501)
-
-
-def answer_if_offered(server: Server, *paths: str) -> tuple[Any, str] | None:
-    """The JSON of the first address that the server knows, and which; None where it knows none.
-
-    LookError where nobody answers, or where a key is wanted.
-    """
-    for path in paths:
-        answer = server.ask(path)
-        if answer.status in _UNKNOWN_ADDRESS:
-            continue
-        if answer.status != OK:
-            server.json(path)  # raises, with the reason
-        try:
-            return answer.json(), path
-        except LookError:
-            continue
-    return None
-
-
-def metrics_of(server: Server, prefix: str) -> Metrics | None:
-    """The metrics of this prefix; None where the server has none."""
-    metrics = parse_metrics(try_look("", server.text, "/metrics"), f"{server.url}/metrics", prefix)
-    return metrics if metrics.samples else None
-
-
-_MOST_GIBIBYTES = 2**30
-_LONGEST_TEXT = 200
-
-
-class Place(NamedTuple):
-    """A fact, where it lies, and what kind it must be; a kind gives None for any other."""
-
-    fact: str
-    path: tuple[str, ...]
-    kind: Callable[[Any], Any]
-
-
-def facts_at(data: Any, places: Sequence[Place], source: str) -> dict[str, Known[Any]]:
-    """The facts that are there; the first place of a fact counts."""
-    facts: dict[str, Known[Any]] = {}
-    for fact, path, kind in places:
-        value = kind(value_at(data, *path))
-        if value is not None:
-            facts.setdefault(fact, reported(value, f"{source}: {'.'.join(path)}"))
-    return facts
-
-
-def count(value: Any) -> int | None:
-    """A whole number above nought."""
-    return value if type(value) is int and 0 < value < LARGEST_COUNT else None
-
-
-def share(value: Any) -> float | None:
-    """A share of one."""
-    return float(value) if type(value) in (int, float) and 0 < value <= 1 else None
-
-
-def truth(value: Any) -> bool | None:
-    """On or off."""
-    return value if isinstance(value, bool) else None
-
-
-def untruth(value: Any) -> bool | None:
-    """Off where it is on, as of `disable_something`."""
-    return not value if isinstance(value, bool) else None
-
-
-def text(value: Any) -> str | None:
-    """A word that chooses something."""
-    chosen = isinstance(value, str) and value not in ("", "auto")
-    return value[:_LONGEST_TEXT].removeprefix("torch.") if chosen else None
-
-
-def gibibytes(value: Any) -> int | None:
-    """A size in GiB, in bytes."""
-    return round(value * GIB) if type(value) in (int, float) and 0 <= value < _MOST_GIBIBYTES else None
-
-
+_TOLD_BY_ANSWERS = ("state", "busy_slots", "running_requests", "deferred_requests", "kv_usage")
 _NAME = re.compile(r"[\w.-]{1,96}/[\w.-]{1,96}")
 _CACHES = {"HF_HUB_CACHE": "", "HUGGINGFACE_HUB_CACHE": "", "HF_HOME": "/hub", "HOME": "/.cache/huggingface/hub"}
 """Below which variable a process keeps what it downloads, in the order in which they are tried."""
 _REVISION_BYTES = 256
-
-
-def model_of_name(written: str, source: str) -> Model:
-    """A model as somebody wrote it: the last part of a folder is its name."""
-    if not written:
-        return Model()
-    folder = written.startswith(("/", "./", "~"))
-    name = written.rstrip("/").rpartition("/")[2] if folder else written
-    return Model(name=reported(name, source), path=reported(written, source) if folder else Model().path)
-
-
-def with_files(
-    system: System, model: Model, written: str, environment: Mapping[str, str], roots: Sequence[str]
-) -> Model:
-    """The headers of its files have the last word on the model; a container has a root of its own."""
-    why = not_found("the server does not say where its model lies")
-    for root in roots:
-        for folder in _folders(system, written, environment, root):
-            try:
-                if config := read_config_alone(system, f"{root}{folder}"):
-                    # without weights, as with `--load-format dummy`, a log is closer than an estimate
-                    read = overlaid(config_facts(config, folder), model)
-                else:
-                    read = model_facts(read_checkpoint(system, f"{root}{folder}"), folder)
-            except LookError as error:
-                why = not_found(error.why if error.why.startswith(written) else f"{written}: {error.why}")
-                continue
-            return overlaid(read, Model(name=model.name, path=reported(folder, "its files")))
-    missing: Fact[int] = model.weights_bytes if isinstance(model.weights_bytes, Known) else why
-    return overlaid(model, Model(weights_bytes=missing))
-
-
-def places_of(process: Process) -> dict[str, str]:
-    """The variables of a process that say where it keeps models; its home is used here and kept nowhere."""
-    home = re.search(r"(?:^|\0)HOME=(/[^\0]{1,400})", process.text("environ"))
-    return {**process.environment().value_or({}), **({"HOME": home[1]} if home else {})}
-
-
-def _folders(system: System, written: str, environment: Mapping[str, str], root: str) -> Iterator[str]:
-    """The folder that was written, or the revisions that the main branch is at in each cache of the hub."""
-    if written.startswith("/"):
-        yield written
-        return
-    named = ((environment.get(name, ""), below) for name, below in _CACHES.items())
-    caches = [f"{place}{below}" for place, below in named if place.startswith("/")]
-    if environment.get("HOME") != "/root":
-        caches.append(f"/root{_CACHES['HOME']}")
-    for cache in caches if _NAME.fullmatch(written) else ():
-        repository = f"{cache}/models--{written.replace('/', '--')}"
-        revision = try_look("", read_text, system, f"{root}{repository}/refs/main", _REVISION_BYTES).strip()
-        if re.fullmatch(r"[0-9a-f]{7,64}", revision):
-            yield f"{repository}/snapshots/{revision}"
-
-
-_TOLD_BY_ANSWERS = ("state", "busy_slots", "running_requests", "deferred_requests", "kv_usage")
 
 
 class RequestedSettings(Protocol):
@@ -268,6 +86,14 @@ class Engine(NamedTuple):
         return (Subject(runtime=runtime, model=model, run=http.run),)
 
 
+def find_servers(
+    processes: Sequence[Process], names: tuple[str, ...], is_server: Callable[[Sequence[str]], bool]
+) -> list[Process]:
+    """Processes of these names whose command line starts a server; not those within another of them."""
+    servers = [p for p in processes if p.name.startswith(names) and is_server(words_of(p.command()))]
+    return outermost(servers, processes)
+
+
 def parse_command(
     name: str, flags: Flags, told: RequestedSettings, command: Sequence[str], environment: Mapping[str, str]
 ) -> Subject:
@@ -279,3 +105,91 @@ def parse_command(
         command=reported(flags.without_secrets(command), COMMAND),
     )
     return Subject(runtime=runtime, model=model_of_name(settings.get("model", UNSET).value, COMMAND))
+
+
+def url_of(settings: Mapping[str, Setting], port: str) -> Fact[str]:
+    """The address as this machine sees it; `port` is the usual one."""
+    if "socket" in settings:
+        return not_supported(f"it listens on the socket {settings['socket'].value}", "start it with a port")
+    host = settings.get("host", UNSET).value
+    chosen = settings.get("port", Setting(port, "default port"))
+    if not is_port(chosen.value):
+        return not_supported(f"{chosen.source}: {chosen.value[:40]!r} is not a port", "give the URL")
+    scheme = "https" if "certificate" in settings else "http"
+    return reported(
+        f"{scheme}://{LOCAL_HOST if host == 'localhost' else reachable_host(host)}:{chosen.value}", chosen.source
+    )
+
+
+def read_own_log(process: Process, dialect: LineDialect, how_to_get: str) -> tuple[Fact[str], Subject]:
+    """The log that the process writes, and what it tells; the reason where none can be read."""
+    why: Unknown = not_found("the server writes to no file", how_to_get)
+    for path in process.outputs():
+        for root in process.roots():
+            try:
+                parts = [process.system.read_head(root + path, HEAD_BYTES)]
+                if len(parts[0]) == HEAD_BYTES:  # what lies between start and end is work that repeats
+                    parts.append(process.system.read_tail(root + path, TAIL_BYTES))
+            except LookError as error:
+                why = unknown(error, how_to_get)
+                continue
+            name = path.rpartition("/")[2]
+            stream = LogStream({"log": dialect}, name)
+            for part, source in zip(parts, (name, f"the end of {name}"), strict=False):
+                stream.source, stream.newlines = source, 0
+                for block in whole_line_blocks([part]):
+                    stream.feed(block)
+            return reported(path, f"/proc/{process.pid}/fd"), stream.readers["log"].seen(name).subject
+    return why, Subject()
+
+
+def model_of_name(written: str, source: str) -> Model:
+    """A model as somebody wrote it: the last part of a folder is its name."""
+    if not written:
+        return Model()
+    folder = written.startswith(("/", "./", "~"))
+    name = written.rstrip("/").rpartition("/")[2] if folder else written
+    return Model(name=reported(name, source), path=reported(written, source) if folder else Model().path)
+
+
+def with_files(
+    system: System, model: Model, written: str, environment: Mapping[str, str], roots: Sequence[str]
+) -> Model:
+    """The headers of its files have the last word on the model; a container has a root of its own."""
+    why = not_found("the server does not say where its model lies")
+    for root in roots:
+        for folder in _folders(system, written, environment, root):
+            try:
+                if config := read_config_alone(system, f"{root}{folder}"):
+                    # without weights, as with `--load-format dummy`, a log is closer than an estimate
+                    read = overlaid(config_facts(config, folder), model)
+                else:
+                    read = model_facts(read_checkpoint(system, f"{root}{folder}"), folder)
+            except LookError as error:
+                why = not_found(error.why if error.why.startswith(written) else f"{written}: {error.why}")
+                continue
+            return overlaid(read, Model(name=model.name, path=reported(folder, "its files")))
+    missing: Fact[int] = model.weights_bytes if isinstance(model.weights_bytes, Known) else why
+    return overlaid(model, Model(weights_bytes=missing))
+
+
+def _folders(system: System, written: str, environment: Mapping[str, str], root: str) -> Iterator[str]:
+    """The folder that was written, or the revisions that the main branch is at in each cache of the hub."""
+    if written.startswith("/"):
+        yield written
+        return
+    named = ((environment.get(name, ""), below) for name, below in _CACHES.items())
+    caches = [f"{place}{below}" for place, below in named if place.startswith("/")]
+    if environment.get("HOME") != "/root":
+        caches.append(f"/root{_CACHES['HOME']}")
+    for cache in caches if _NAME.fullmatch(written) else ():
+        repository = f"{cache}/models--{written.replace('/', '--')}"
+        revision = try_look("", read_text, system, f"{root}{repository}/refs/main", _REVISION_BYTES).strip()
+        if re.fullmatch(r"[0-9a-f]{7,64}", revision):
+            yield f"{repository}/snapshots/{revision}"
+
+
+def places_of(process: Process) -> dict[str, str]:
+    """The variables of a process that say where it keeps models; its home is used here and kept nowhere."""
+    home = re.search(r"(?:^|\0)HOME=(/[^\0]{1,400})", process.text("environ"))
+    return {**process.environment().value_or({}), **({"HOME": home[1]} if home else {})}

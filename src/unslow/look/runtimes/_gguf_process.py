@@ -18,16 +18,26 @@ from unslow.look.system import LookError, System, unknown
 from unslow.look.system.http import is_port, reachable_host
 from unslow.look.system.recorded import UNRECORDED
 
+# which process it is
 _NAMES = ("llama", "server", "com.docker.llam")  # the kernel keeps fifteen letters of a name
 _INTERPRETERS = ("python", "pypy", "node", "bun", "ruby", "java", "dotnet", "sh", "bash", "uv")
 _OWNERS = ("ollama", "LM Studio", "lm-studio", "llmster", ".lmstudio")
 _OF_LM_STUDIO = ("/.lmstudio/", "/lm-studio/")
 """In the path of its llama-server, which may outlive the app; one of Ollama's may as well be run by somebody else."""
 
+# where it listens
+SWAP = "llama-swap"
+ROUTER_PORT = "LLAMA_SERVER_ROUTER_PORT"
+"""The variable by which a router tells the servers that it starts where it listens itself."""
+_KEY_FILE_BYTES = 65536
 
-def server_settings(process: Process) -> dict[str, Setting]:
-    """What its command line and environment say; keys that only the environment holds are not among them."""
-    return parse_settings(words_of(process.command()), process.environment().value_or({}))
+# its log
+HEAD_BYTES = 8 * 1024**2
+TAIL_BYTES = 2 * 1024**2
+ROUTER_HEAD_BYTES = 8 * 1024**2
+MOST_LOADS, _LONGEST_LINE = 1000, 1000
+_STARTED = re.compile(r"spawning server instance with name=(\S{1,300}) on port")
+_PASSED_ON = re.compile(r"\[ *\d{1,5}\] ")  # How a line starts that a server wrote and the router passed on
 
 
 def find_servers(processes: Sequence[Process]) -> list[Process]:
@@ -74,29 +84,9 @@ def takes_command(command: Sequence[str], model: Model) -> bool:
     return bool(path) and name_of_path(given) == path and not program.startswith(_INTERPRETERS)
 
 
-def parents_of(process: Process) -> Iterator[Process]:
-    """Its parent and grandparents, as far as they matter and can be seen."""
-    for _ in range(4):
-        pid = process.parent_pid()
-        if pid <= 1:
-            return
-        process = read_process(process.system, pid)
-        yield process
-
-
-def absolute_path(path: str, folder: Fact[str]) -> Fact[str]:
-    """A path as the process means it."""
-    if path.startswith("/"):
-        return reported(path, "command line")
-    if isinstance(folder, Unknown):
-        return failed(f"{path} is relative, and the folder of the process is unknown: {folder.why}", folder.how_to_get)
-    return reported(f"{folder.value.rstrip('/')}/{path}", folder.source)
-
-
-ROUTER_PORT = "LLAMA_SERVER_ROUTER_PORT"
-"""The variable by which a router tells the servers that it starts where it listens itself."""
-SWAP = "llama-swap"
-_KEY_FILE_BYTES = 65536
+def server_settings(process: Process) -> dict[str, Setting]:
+    """What its command line and environment say; keys that only the environment holds are not among them."""
+    return parse_settings(words_of(process.command()), process.environment().value_or({}))
 
 
 def url_of(settings: Mapping[str, Setting]) -> Fact[str]:
@@ -133,6 +123,25 @@ def front_of(process: Process, environment: Fact[dict[str, str]]) -> Fact[str]:
     return not_found("nothing stands before it")
 
 
+def parents_of(process: Process) -> Iterator[Process]:
+    """Its parent and grandparents, as far as they matter and can be seen."""
+    for _ in range(4):
+        pid = process.parent_pid()
+        if pid <= 1:
+            return
+        process = read_process(process.system, pid)
+        yield process
+
+
+def absolute_path(path: str, folder: Fact[str]) -> Fact[str]:
+    """A path as the process means it."""
+    if path.startswith("/"):
+        return reported(path, "command line")
+    if isinstance(folder, Unknown):
+        return failed(f"{path} is relative, and the folder of the process is unknown: {folder.why}", folder.how_to_get)
+    return reported(f"{folder.value.rstrip('/')}/{path}", folder.source)
+
+
 def read_api_key(process: Process) -> str:
     """The first key that a server accepts: of its command line, its environment or its file of keys; empty with none.
 
@@ -166,20 +175,6 @@ def _read_file(path: str) -> str:
         raise LookError(f"{path}: {error.strerror or error}") from error
 
 
-HEAD_BYTES = 8 * 1024**2
-TAIL_BYTES = 2 * 1024**2
-
-
-def read_log(system: System, path: str) -> LlamaLog:
-    """A log of any size: its load lines are at the start, its last requests (and a later load) at the end."""
-    head = system.read_head(path, HEAD_BYTES)
-    name = path.rpartition("/")[2]
-    if len(head) < HEAD_BYTES:
-        return parse_log(head.decode("utf-8", "replace").split("\n"), name)
-    tail = system.read_tail(path, TAIL_BYTES)
-    return parse_head_and_tail(head.decode("utf-8", "replace"), tail.decode("utf-8", "replace"), name)
-
-
 def read_server_log(process: Process, settings: dict[str, Setting], folder: Fact[str]) -> tuple[Fact[str], LlamaLog]:
     """The log of a server that works in a folder: its own, else what its router wrote down of it."""
     told = absolute_path(settings["log_file"].value, folder).value_or("") if "log_file" in settings else ""
@@ -199,10 +194,14 @@ def read_own_log(process: Process, told: str = "") -> tuple[Fact[str], LlamaLog]
     return why, LlamaLog()
 
 
-ROUTER_HEAD_BYTES = 8 * 1024**2
-MOST_LOADS, _LONGEST_LINE = 1000, 1000
-_STARTED = re.compile(r"spawning server instance with name=(\S{1,300}) on port")
-_PASSED_ON = re.compile(r"\[ *\d{1,5}\] ")  # How a line starts that a server wrote and the router passed on
+def read_log(system: System, path: str) -> LlamaLog:
+    """A log of any size: its load lines are at the start, its last requests (and a later load) at the end."""
+    head = system.read_head(path, HEAD_BYTES)
+    name = path.rpartition("/")[2]
+    if len(head) < HEAD_BYTES:
+        return parse_log(head.decode("utf-8", "replace").split("\n"), name)
+    tail = system.read_tail(path, TAIL_BYTES)
+    return parse_head_and_tail(head.decode("utf-8", "replace"), tail.decode("utf-8", "replace"), name)
 
 
 def read_router_log(process: Process, settings: dict[str, Setting]) -> tuple[Fact[str], LlamaLog] | None:

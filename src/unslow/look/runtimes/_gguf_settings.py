@@ -1,4 +1,9 @@
-"""What a llama-server was told, as facts, and what holds where nobody said: defaults by build, threads."""
+"""What a llama-server was told, as facts, and what holds where nobody said: defaults by build, threads.
+
+Builds are numbered `b7407-abc`, by counting commits. One made from an archive has no number (`b0-unknown`), one made
+from a shallow clone counts only the commits that it has (`b1-abc`, `b50-abc`); then what its answers hold says how
+old it can be at most.
+"""
 
 import re
 from collections.abc import Mapping
@@ -14,6 +19,20 @@ from unslow.look.gguf_server_flags import FLAGS, ON, parse_settings
 from unslow.look.runtimes._given_settings import GivenSettings, is_not_given, whole_number
 
 ALL_LAYERS = 9999  # What `-ngl all` stands for: more layers than any model has
+FIRST_OF_GGUF = 1000  # August 2023, rounded down: no build that reads today's models has a smaller number
+VERBOSITY_HIDES_LOAD = 9151  # 2026-05-14: load lines need -lv 4
+FLASH_ATTENTION_TAKES_A_VALUE = 6325  # 2025-08-30
+AUTOMATIC_SLOTS = 7000  # 2025-11-02: four slots and one cache where nobody says how many; rounded up
+LOAD_MODE = 10105  # 2026-07-23: --load-mode in place of --mmap, --mlock, --direct-io
+SLEEPS = 7450  # 2025-12-21: servers can sleep, and /props has `is_sleeping`; the build is rounded down
+DEFAULTS: dict[str, tuple[Any, int]] = {
+    "fit": (True, 7407),  # 2025-12-15
+    "fit_margin_bytes": (1024 * MIB, 7407),
+    "fit_context_min": (4096, 7407),
+    "cache_ram_bytes": (8192 * MIB, 6743),  # 2025-10-09; the build is rounded up
+    "log_level": (3, VERBOSITY_HIDES_LOAD),
+}
+"""What a setting is where nobody set it, and the build that brought it."""
 
 
 def requested_settings(settings: Mapping[str, Setting], *, complete: bool) -> Runtime:
@@ -108,39 +127,6 @@ def _overrides(given: GivenSettings) -> Fact[list[str]]:
     return reported([], f"{COMMAND}, {ENVIRONMENT}: no {FLAGS['override'].spellings[0]}")
 
 
-# In which build of llama.cpp what changed, and so what a setting is where nobody set it.
-# Builds are numbered `b7407-abc`, by counting commits. One made from an archive has no number (`b0-unknown`), one made
-# from a shallow clone counts only the commits that it has (`b1-abc`, `b50-abc`); then what its answers hold says how
-# old it can be at most.
-
-FIRST_OF_GGUF = 1000  # August 2023, rounded down: no build that reads today's models has a smaller number
-VERBOSITY_HIDES_LOAD = 9151  # 2026-05-14: load lines need -lv 4
-FLASH_ATTENTION_TAKES_A_VALUE = 6325  # 2025-08-30
-AUTOMATIC_SLOTS = 7000  # 2025-11-02: four slots and one cache where nobody says how many; rounded up
-LOAD_MODE = 10105  # 2026-07-23: --load-mode in place of --mmap, --mlock, --direct-io
-SLEEPS = 7450  # 2025-12-21: servers can sleep, and /props has `is_sleeping`; the build is rounded down
-DEFAULTS: dict[str, tuple[Any, int]] = {
-    "fit": (True, 7407),  # 2025-12-15
-    "fit_margin_bytes": (1024 * MIB, 7407),
-    "fit_context_min": (4096, 7407),
-    "cache_ram_bytes": (8192 * MIB, 6743),  # 2025-10-09; the build is rounded up
-    "log_level": (3, VERBOSITY_HIDES_LOAD),
-}
-"""What a setting is where nobody set it, and the build that brought it."""
-
-
-def build_number(version: Fact[str]) -> int | None:
-    """The number of a build; None where it has none, or one that means nothing."""
-    found = re.match(r"b(\d{1,9})\b", version.value_or(""))
-    return int(found[1]) if found and int(found[1]) >= FIRST_OF_GGUF else None
-
-
-def oldest_possible(props: Any) -> Fact[int]:
-    """The build that a server is at least, by what its answer to /props holds."""
-    sleeps = isinstance(props, dict) and "is_sleeping" in props
-    return estimated(SLEEPS, "the fields of /props") if sleeps else NOT_LOOKED
-
-
 def with_defaults(asked: Runtime, version: Fact[str], at_least: int = 0) -> dict[str, Fact[Any]]:
     """What each setting that was looked for and not given is in this build, or in any from `at_least` on."""
     build = build_number(version)
@@ -153,6 +139,18 @@ def with_defaults(asked: Runtime, version: Fact[str], at_least: int = 0) -> dict
         elif build is not None:
             found[name] = not_supported(f"b{build} is older than this setting, which came with b{since}")
     return found
+
+
+def build_number(version: Fact[str]) -> int | None:
+    """The number of a build; None where it has none, or one that means nothing."""
+    found = re.match(r"b(\d{1,9})\b", version.value_or(""))
+    return int(found[1]) if found and int(found[1]) >= FIRST_OF_GGUF else None
+
+
+def oldest_possible(props: Any) -> Fact[int]:
+    """The build that a server is at least, by what its answer to /props holds."""
+    sleeps = isinstance(props, dict) and "is_sleeping" in props
+    return estimated(SLEEPS, "the fields of /props") if sleeps else NOT_LOOKED
 
 
 def with_default_threads(runtime: Runtime, machine: Machine) -> Runtime:

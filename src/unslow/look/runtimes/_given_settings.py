@@ -21,26 +21,6 @@ _MOST_BYTES = 2**60
 _FREE = ("", "auto", "none", "null")
 
 
-def whole_number(text: str) -> int | None:
-    """A whole number of a sane length; None for anything else."""
-    digits = text.strip().removeprefix("-")
-    return int(text) if digits.isdecimal() and digits.isascii() and len(digits) <= _MOST_DIGITS else None
-
-
-def human_count(text: str) -> int | None:
-    """A whole number as people write it; None for anything else."""
-    found = _HUMAN.fullmatch(text.strip())
-    if not found:
-        return None
-    value = float(f"{found[1]}.{found[2] or 0}") * _SCALES[found[3]] if found[2] else int(found[1]) * _SCALES[found[3]]
-    return int(value) if value < LARGEST_COUNT else None
-
-
-def is_not_given(fact: Fact[Any]) -> bool:
-    """Whether everything that could have given a setting was seen, and nothing did."""
-    return not isinstance(fact, Known) and fact.absence is Absence.NOT_FOUND
-
-
 class Spellings(Protocol):
     """How a setting is spelled, the first way being the usual one."""
 
@@ -161,3 +141,23 @@ class GivenSettings(NamedTuple):
 
     def _free(self, setting: Setting) -> Fact[Any]:
         return not_found(f"{setting.source} lets {self.program} choose")
+
+
+def is_not_given(fact: Fact[Any]) -> bool:
+    """Whether everything that could have given a setting was seen, and nothing did."""
+    return not isinstance(fact, Known) and fact.absence is Absence.NOT_FOUND
+
+
+def whole_number(text: str) -> int | None:
+    """A whole number of a sane length; None for anything else."""
+    digits = text.strip().removeprefix("-")
+    return int(text) if digits.isdecimal() and digits.isascii() and len(digits) <= _MOST_DIGITS else None
+
+
+def human_count(text: str) -> int | None:
+    """A whole number as people write it; None for anything else."""
+    found = _HUMAN.fullmatch(text.strip())
+    if not found:
+        return None
+    value = float(f"{found[1]}.{found[2] or 0}") * _SCALES[found[3]] if found[2] else int(found[1]) * _SCALES[found[3]]
+    return int(value) if value < LARGEST_COUNT else None

@@ -30,6 +30,11 @@ from unslow.look.runtimes._process import process_facts, read_in_roots, resident
 from unslow.look.system import LookError, System, try_look
 from unslow.look.system.http import is_port, reachable_host
 
+NAME = "MLX-LM"
+PORTS = (8080,)
+RANK = 8  # by what it does not say
+DEFAULT_PORT = "8080"
+HEALTH, MODELS, NOWHERE = "/health", "/v1/models", "/props"
 FLAGS = Flags(
     {
         "host": Flag(("--host",)),
@@ -48,6 +53,16 @@ _SCALES = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 _MOST_BYTES = 2**60
 _MOST_DIGITS = 9
 _USUAL_PROMPTS = 10  # That a cache keeps by itself (mlx_lm/server.py)
+_INTERPRETERS = ("python", "mlx_lm", "mlx-lm", "Python")
+_LISTED_FIELDS = {"id", "object", "created"}
+_LOG_BYTES = 1 << 20
+_UNTOLD = not_supported("MLX-LM's server does not tell it", "time one answer: `mlx_lm.generate --model MODEL -p hello`")
+_WHICH = "MLX-LM's server lists what was downloaded, and does not say what is loaded"
+
+
+def find(processes: Sequence[Process]) -> list[Process]:
+    """Every `mlx_lm.server`."""
+    return [p for p in processes if p.name.startswith(_INTERPRETERS) and arguments_of(words_of(p.command()))]
 
 
 def arguments_of(command: Sequence[str]) -> Sequence[str]:
@@ -62,53 +77,6 @@ def arguments_of(command: Sequence[str]) -> Sequence[str]:
         if name in ("mlx_lm", "mlx-lm") and list(command[at + 1 : at + 2]) == ["server"]:
             return command[at + 2 :] or ("",)
     return ()
-
-
-def requested_settings(given: Mapping[str, Setting]) -> Runtime:
-    """What the server was told; the defaults are those of mlx_lm/server.py."""
-    # Whether prompts of other conversations are kept; nought keeps none
-    size = _count(given, "prompts", _USUAL_PROMPTS)
-    caches = Known(size.value > 0, size.origin, size.source) if isinstance(size, Known) else size
-    cache_bytes: Fact[int] = not_found("--prompt-cache-bytes was not given: the cache has no limit in bytes")
-    if limit := given.get("prompt_bytes"):
-        found = _SIZE.fullmatch(limit.value.strip())
-        amount = round(float(found[1]) * _SCALES[found[2].upper()]) if found else _MOST_BYTES
-        sane = amount < _MOST_BYTES
-        cache_bytes = reported(amount, limit.source) if sane else failed(f"{limit.source}: not a size")
-    facts: dict[str, Any] = {
-        "max_sequences": _count(given, "sequences", 32),
-        "batch": _count(given, "batched_tokens", 2048),
-        "cache_ram_bytes": cache_bytes,
-        "prompt_cache": caches,
-    }
-    if "draft_model" not in given:
-        return Runtime(speculative=not_found("--draft-model was not given"), **facts)
-    draft = given["draft_model"]
-    tokens = _count(given, "draft_tokens", 3)
-    return Runtime(speculative=reported(draft.value, draft.source), draft_tokens=tokens, **facts)
-
-
-def _count(given: Mapping[str, Setting], name: str, default: int) -> Fact[int]:
-    if name not in given:
-        return estimated(default, f"default of MLX-LM: no {FLAGS.flags[name].spellings[0]}")
-    value, source = given[name]
-    sane = value.isdecimal() and value.isascii() and len(value) <= _MOST_DIGITS
-    return reported(int(value), source) if sane else failed(f"{source}: not a number")
-
-
-NAME = "MLX-LM"
-DEFAULT_PORT = "8080"
-HEALTH, MODELS, NOWHERE = "/health", "/v1/models", "/props"
-_INTERPRETERS = ("python", "mlx_lm", "mlx-lm", "Python")
-_LISTED_FIELDS = {"id", "object", "created"}
-_LOG_BYTES = 1 << 20
-_UNTOLD = not_supported("MLX-LM's server does not tell it", "time one answer: `mlx_lm.generate --model MODEL -p hello`")
-_WHICH = "MLX-LM's server lists what was downloaded, and does not say what is loaded"
-
-
-def find(processes: Sequence[Process]) -> list[Process]:
-    """Every `mlx_lm.server`."""
-    return [p for p in processes if p.name.startswith(_INTERPRETERS) and arguments_of(words_of(p.command()))]
 
 
 def read(process: Process, api_key: str) -> tuple[Subject, ...]:
@@ -197,6 +165,38 @@ def _described(process: Process, name: str) -> Model:
     return msgspec.structs.replace(model or Model(), name=named, path=named)
 
 
+def requested_settings(given: Mapping[str, Setting]) -> Runtime:
+    """What the server was told; the defaults are those of mlx_lm/server.py."""
+    # Whether prompts of other conversations are kept; nought keeps none
+    size = _count(given, "prompts", _USUAL_PROMPTS)
+    caches = Known(size.value > 0, size.origin, size.source) if isinstance(size, Known) else size
+    cache_bytes: Fact[int] = not_found("--prompt-cache-bytes was not given: the cache has no limit in bytes")
+    if limit := given.get("prompt_bytes"):
+        found = _SIZE.fullmatch(limit.value.strip())
+        amount = round(float(found[1]) * _SCALES[found[2].upper()]) if found else _MOST_BYTES
+        sane = amount < _MOST_BYTES
+        cache_bytes = reported(amount, limit.source) if sane else failed(f"{limit.source}: not a size")
+    facts: dict[str, Any] = {
+        "max_sequences": _count(given, "sequences", 32),
+        "batch": _count(given, "batched_tokens", 2048),
+        "cache_ram_bytes": cache_bytes,
+        "prompt_cache": caches,
+    }
+    if "draft_model" not in given:
+        return Runtime(speculative=not_found("--draft-model was not given"), **facts)
+    draft = given["draft_model"]
+    tokens = _count(given, "draft_tokens", 3)
+    return Runtime(speculative=reported(draft.value, draft.source), draft_tokens=tokens, **facts)
+
+
+def _count(given: Mapping[str, Setting], name: str, default: int) -> Fact[int]:
+    if name not in given:
+        return estimated(default, f"default of MLX-LM: no {FLAGS.flags[name].spellings[0]}")
+    value, source = given[name]
+    sane = value.isdecimal() and value.isascii() and len(value) <= _MOST_DIGITS
+    return reported(int(value), source) if sane else failed(f"{source}: not a number")
+
+
 def _value_of(name: str) -> Turn:
     flag = FLAGS.flags[name].spellings[0]
     return lambda value, _wanted: Words((name,), () if value is None else (flag, str(value)))
@@ -222,10 +222,8 @@ _TURNS: Mapping[Knob, Turn] = {
     ),
     Knob.VERSION: advice("pip install --upgrade mlx-lm"),
 }
-
-
 _PROGRAM = Program(
-    "MLX-LM",
+    NAME,
     _TURNS,
     FLAGS.spelled,
     list,
@@ -238,7 +236,3 @@ _PROGRAM = Program(
     removal=lambda names, command: "" if command else f"remove {FLAGS.flags[names[0]].spellings[0]}",
 )
 commands_for = _PROGRAM.commands_for
-
-
-PORTS = (8080,)
-RANK = 8  # by what it does not say

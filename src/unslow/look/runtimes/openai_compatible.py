@@ -40,7 +40,8 @@ from unslow.look.system import ExchangeError, Line, LookError, System
 NAME = "OpenAI-compatible"
 PORTS: tuple[int, ...] = ()
 RANK = 9
-
+CLOCK, CLOCK_AND_CHUNKS = "client clock", "client clock, one token for each piece of the stream"
+SERVER_CLOCK = "server timings"
 _UNTOLD = (
     "version", "command", "gpu_layers", "layers", "slots", "kv_type_k", "kv_type_v", "flash_attention", "batch",
     "ubatch", "threads", "backends", "buffers", "busy_slots", "running_requests",
@@ -48,6 +49,29 @@ _UNTOLD = (
 _HOW = "run unslow on the machine of the server, or give its log to `unslow triage`"
 _SHOWN_MODELS = 5
 _BY_OWNER = {"tabbyapi": "TabbyAPI (exllama)"}  # Servers that say who they are in their list of models
+_TEXT, _CHAT = "/v1/completions", "/v1/chat/completions"
+_CHAT_FIRST = ("LM Studio", "TGI", "Transformers", "OpenAI")
+_RUNS_ON = ("vLLM", "SGLang")  # these know `ignore_eos`; others may refuse what they don't know
+_NOT_THERE = re.compile(r"answered (?:400|404|405|422|501)\b")
+
+
+class ServerTimes(NamedTuple):
+    """What is known of the server's own times and counts."""
+
+    prefill_s: float | None = None
+    decode_s: float | None = None
+    queue_s: float | None = None
+    prompt_tokens: int | None = None
+    cached_tokens: int | None = None
+    generated_tokens: int | None = None
+
+
+class _Metrics(msgspec.Struct):
+    """The `metrics` object of vLLM."""
+
+    time_to_first_token_ms: Amount | None = None
+    generation_time_ms: Amount | None = None
+    queue_time_ms: Amount | None = None
 
 
 def find(processes: Sequence[Process]) -> list[Process]:  # noqa: ARG001 (the contract of a runtime)
@@ -99,65 +123,12 @@ def commands_for(
     return Commands(left_out=tuple((change, f"{NAME} has no setting for it") for change in changes))
 
 
-# Times that some servers add to OpenAI's interface: `timings` by whatever wraps llama.cpp, `metrics` by vLLM.
-# vLLM gives `metrics` where it was started with --enable-per-request-metrics: the time to the first token begins when
-# the request leaves the queue, and generating begins with the first token, so that n tokens are n - 1 steps.
-
-
-class ServerTimes(NamedTuple):
-    """What is known of the server's own times and counts."""
-
-    prefill_s: float | None = None
-    decode_s: float | None = None
-    queue_s: float | None = None
-    prompt_tokens: int | None = None
-    cached_tokens: int | None = None
-    generated_tokens: int | None = None
-
-
-class _Metrics(msgspec.Struct):
-    """The `metrics` object of vLLM."""
-
-    time_to_first_token_ms: Amount | None = None
-    generation_time_ms: Amount | None = None
-    queue_time_ms: Amount | None = None
-
-
-def parse_server_times(event: dict[str, Any]) -> ServerTimes | None:
-    """The times in an event; None where there are none, or none that can be."""
-    try:
-        if "timings" in event:
-            times = msgspec.convert(event["timings"], Timings)
-            return ServerTimes(
-                prefill_s=times.prompt_ms / 1000,
-                decode_s=times.predicted_ms / 1000,
-                prompt_tokens=times.prompt_n,
-                cached_tokens=times.cache_n,
-                generated_tokens=times.predicted_n,
-            )
-        if "metrics" in event:
-            told = msgspec.convert(event["metrics"], _Metrics)
-            waits = (told.time_to_first_token_ms, told.generation_time_ms, told.queue_time_ms)
-            prefill_s, decode_s, queue_s = (None if wait is None else wait / 1000 for wait in waits)
-            return ServerTimes(prefill_s, decode_s, queue_s)
-    except msgspec.ValidationError:
-        return None
-    return None
-
-
-# OpenAI's interface, which has no timings of its own: the client's clock has to do, unless the server adds them.
-# The first token ends the wait for the prompt, the queue and the way there; n tokens arrive in n - 1 steps after it.
-
-CLOCK, CLOCK_AND_CHUNKS = "client clock", "client clock, one token for each piece of the stream"
-SERVER_CLOCK = "server timings"
-_TEXT, _CHAT = "/v1/completions", "/v1/chat/completions"
-_CHAT_FIRST = ("LM Studio", "TGI", "Transformers", "OpenAI")
-_RUNS_ON = ("vLLM", "SGLang")  # these know `ignore_eos`; others may refuse what they don't know
-_NOT_THERE = re.compile(r"answered (?:400|404|405|422|501)\b")
-
-
 def ask(system: System, target: Target, question: Question, heard: PartialAnswer) -> Reply:
-    """One request for that many tokens, at whichever of the two addresses the server has."""
+    """One request for that many tokens, at whichever of the two addresses the server has.
+
+    OpenAI's interface has no timings of its own: the client's clock has to do, unless the server adds them. The first
+    token ends the wait for the prompt, the queue and the way there; n tokens arrive in n - 1 steps after it.
+    """
     first, second = (_CHAT, _TEXT) if target.runtime.startswith(_CHAT_FIRST) else (_TEXT, _CHAT)
     try:
         return _ask(system, target, question, heard, first)
@@ -249,3 +220,30 @@ def reply_of(
         server_queue_s=extras.queue_s,
         text=heard.text,
     )
+
+
+def parse_server_times(event: dict[str, Any]) -> ServerTimes | None:
+    """The times in an event; None where there are none, or none that can be.
+
+    `timings` are added by whatever wraps llama.cpp, `metrics` by vLLM where it was started with
+    --enable-per-request-metrics: the time to the first token begins when the request leaves the queue, and generating
+    begins with the first token, so that n tokens are n - 1 steps.
+    """
+    try:
+        if "timings" in event:
+            times = msgspec.convert(event["timings"], Timings)
+            return ServerTimes(
+                prefill_s=times.prompt_ms / 1000,
+                decode_s=times.predicted_ms / 1000,
+                prompt_tokens=times.prompt_n,
+                cached_tokens=times.cache_n,
+                generated_tokens=times.predicted_n,
+            )
+        if "metrics" in event:
+            told = msgspec.convert(event["metrics"], _Metrics)
+            waits = (told.time_to_first_token_ms, told.generation_time_ms, told.queue_time_ms)
+            prefill_s, decode_s, queue_s = (None if wait is None else wait / 1000 for wait in waits)
+            return ServerTimes(prefill_s, decode_s, queue_s)
+    except msgspec.ValidationError:
+        return None
+    return None

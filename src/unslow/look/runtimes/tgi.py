@@ -23,6 +23,7 @@ from unslow.look.logs.commands import CommandLines
 from unslow.look.logs.tgi import DIALECT
 from unslow.look.openai_api import Server
 from unslow.look.processes import Process
+from unslow.look.runtimes._engine_answers import Place, answer_if_offered, count, facts_at, metrics_of, text
 from unslow.look.runtimes._engine_commands import (
     NO_GPUS,
     cache_type,
@@ -33,23 +34,15 @@ from unslow.look.runtimes._engine_commands import (
     visible_device,
 )
 from unslow.look.runtimes._engine_flags import Flag, Flags, shared_settings
-from unslow.look.runtimes._engine_server import (
-    Engine,
-    Place,
-    answer_if_offered,
-    count,
-    facts_at,
-    find_servers,
-    metrics_of,
-    model_of_name,
-    parse_command,
-    text,
-    url_of,
-)
+from unslow.look.runtimes._engine_server import Engine, find_servers, model_of_name, parse_command, url_of
 from unslow.look.runtimes._given_settings import GivenSettings
 from unslow.look.server_answers import value_at
 
 NAME = "TGI"
+PORTS = (3000,)
+RANK = 2
+_LOG = "give its log to `unslow triage`: `docker logs CONTAINER`"
+_ENOUGH_REQUESTS = 3
 
 
 def _flag(name: str, *, secret: bool = False) -> Flag:
@@ -78,9 +71,32 @@ FLAGS = Flags(
         "prefix_cache": Flag((), ("PREFIX_CACHING", "USE_PREFIX_CACHING")),
     }
 )
-
 SHARED = frozenset({"--hostname", "--port", "-p", "--api-key", "--dtype", "--kv-cache-dtype", "--model-id"})
 """Flags that other programs have too."""
+_PLACES = (
+    Place("context_length", ("max_total_tokens",), count),
+    Place("kv_capacity_tokens", ("max_batch_total_tokens",), count),
+    Place("max_sequences", ("max_concurrent_requests",), count),
+    Place("weights_type", ("model_dtype",), text),
+    Place("device_used", ("model_device_type",), text),
+    Place("version", ("version",), text),
+)
+_UNTOLD = ("eager", "attention", "quantization", "buffers", "tensor_parallel", "gpu_memory_fraction")
+_CACHE_TYPES = {
+    **dict.fromkeys(("f16", "bf16", "auto"), "auto"),
+    **dict.fromkeys(("q8_0", "q4_0", "fp8", "fp8_e4m3fn"), "fp8_e4m3fn"),
+    "fp8_e5m2": "fp8_e5m2",
+}
+
+
+def find(processes: Sequence[Process]) -> list[Process]:
+    """Every launcher; the router and the shards are its children."""
+    return find_servers(processes, ("text-generation", "python"), is_server)
+
+
+def is_server(words: Sequence[str]) -> bool:
+    """Whether a command line starts a server."""
+    return any(word.rpartition("/")[2] == "text-generation-launcher" for word in words[:3])
 
 
 def requested_settings(settings: Mapping[str, Setting], *, complete: bool) -> Runtime:
@@ -116,33 +132,8 @@ COMMANDS = CommandLines(
 )
 
 
-PORTS = (3000,)
-RANK = 2
-
-_LOG = "give its log to `unslow triage`: `docker logs CONTAINER`"
-_ENOUGH_REQUESTS = 3
-_PLACES = (
-    Place("context_length", ("max_total_tokens",), count),
-    Place("kv_capacity_tokens", ("max_batch_total_tokens",), count),
-    Place("max_sequences", ("max_concurrent_requests",), count),
-    Place("weights_type", ("model_dtype",), text),
-    Place("device_used", ("model_device_type",), text),
-    Place("version", ("version",), text),
-)
-_UNTOLD = ("eager", "attention", "quantization", "buffers", "tensor_parallel", "gpu_memory_fraction")
-
-
-def find(processes: Sequence[Process]) -> list[Process]:
-    """Every launcher; the router and the shards are its children."""
-    return find_servers(processes, ("text-generation", "python"), is_server)
-
-
-def is_server(words: Sequence[str]) -> bool:
-    """Whether a command line starts a server."""
-    return any(word.rpartition("/")[2] == "text-generation-launcher" for word in words[:3])
-
-
-def _asked(server: Server) -> Subject | None:
+def read_answers(server: Server) -> Subject | None:
+    """The facts of all answers together; None where it is not TGI, LookError where nobody answers."""
     answer = answer_if_offered(server, "/info")
     info = answer[0] if answer else None
     if text(value_at(info, "model_id")) is None or count(value_at(info, "max_concurrent_requests")) is None:
@@ -174,6 +165,20 @@ def _asked(server: Server) -> Subject | None:
     )
 
 
+ENGINE = Engine(
+    NAME,
+    FLAGS,
+    requested_settings,
+    DIALECT,
+    _LOG,
+    # its host is that of its container, which means nothing here
+    lambda settings: url_of({name: value for name, value in settings.items() if name != "host"}, str(PORTS[0])),
+    read_answers,
+    marked_variables=False,
+)
+read, read_url = ENGINE.read, ENGINE.read_url
+
+
 def _split(value: knob.Setting, _wanted: Wanted) -> Answer:
     """Only every layer on all GPUs: one for none, else what the reader has."""
     if value is None:
@@ -182,11 +187,6 @@ def _split(value: knob.Setting, _wanted: Wanted) -> Answer:
     return Words(("shards",), ("--num-shard", count), missing=NO_GPUS if count == PLACE else "")
 
 
-_CACHE_TYPES = {
-    **dict.fromkeys(("f16", "bf16", "auto"), "auto"),
-    **dict.fromkeys(("q8_0", "q4_0", "fp8", "fp8_e4m3fn"), "fp8_e4m3fn"),
-    "fp8_e5m2": "fp8_e5m2",
-}
 _TURNS: Mapping[Knob, Turn] = {
     Knob.CONTEXT_LENGTH: number("context", "--max-total-tokens"),
     Knob.KV_CACHE_TYPE: cache_type("--kv-cache-dtype", _CACHE_TYPES, NAME),
@@ -202,8 +202,6 @@ _TURNS: Mapping[Knob, Turn] = {
     Knob.QUANT_KERNEL: advice(by_hand("serve the same checkpoint with vLLM: its makers only keep TGI in repair")),
     Knob.VERSION: advice(by_hand("serve the model with vLLM, SGLang or llama.cpp: its makers only keep TGI in repair")),
 }
-
-
 _PROGRAM = program_of(
     NAME,
     FLAGS,
@@ -215,17 +213,3 @@ _PROGRAM = program_of(
     no_model="put `--model-id MODEL` into the line: which model it is, is not known",
 )
 commands_for = _PROGRAM.commands_for
-
-
-ENGINE = Engine(
-    NAME,
-    FLAGS,
-    requested_settings,
-    DIALECT,
-    _LOG,
-    # its host is that of its container, which means nothing here
-    lambda settings: url_of({name: value for name, value in settings.items() if name != "host"}, str(PORTS[0])),
-    _asked,
-    marked_variables=False,
-)
-read, read_url = ENGINE.read, ENGINE.read_url

@@ -27,19 +27,26 @@ from unslow.look.logs.llama_cpp.start_lines import machine_of
 from unslow.look.logs.llama_cpp.state import KEPT_WARNINGS, Context, FactsByName, Load, ModelLoad, Reading
 
 LONGEST_LINE = 2000
+ALL_LAYERS = 9999  # What -1 stands for: more layers than any model has
 RULES = start_lines.RULES + load_lines.RULES + request_lines.RULES
 """In the order in which they are tried: the first that matches fills a fact first."""
 _NEEDLES = needles_of(RULES)
 _OF_NEEDLE = tuple(tuple(n for n, rule in enumerate(RULES) if needle in rule.needles) for needle in _NEEDLES)
 _FINDER = AhoCorasick(_NEEDLES)
 HOW_TO_GET = "start llama-server with -lv 4: since b9151 it hides these lines by default"
-
 _COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+_CHATTY = ("eval time", "all slots are idle", "top_k = ", "draft acceptance", "tg_3s", "slot context shift")
+_TABLE = "breakdown_print: | "  # one at the end of each server, many while it looks for what fits
 _LOAD_LINES = (
     "context_length", "context_per_slot", "slots", "kv_unified", "kv_type_k", "kv_type_v", "kv_bytes", "kv_cells",
     "flash_attention", "batch", "ubatch", "threads", "gpu_layers", "layers", "graph_splits", "backends", "devices",
     "buffers",
 )  # fmt: skip
+
+# settings of llama-cpp-python
+_SETTING = re.compile(r"""(?<![\w.-])["']?(n_gpu_layers|n_ctx|n_threads|n_batch|n_ubatch|flash_attn|offload_kqv)["']?
+                          \s{0,3}[=:]\s{0,3}(-?[0-9]{1,9}|True|False)(?![\w.])""", re.VERBOSE)  # fmt: skip
+_PATH = re.compile(r"""(?<![\w.-])["']?model_path["']?\s{0,3}[=:]\s{0,3}["']([^"'\n]{1,400}\.gguf)["']""")
 
 
 class LlamaLog(Facts, frozen=True, kw_only=True):
@@ -52,6 +59,33 @@ class LlamaLog(Facts, frozen=True, kw_only=True):
     run: Run = Run()
     """Its requests and the load; it does not say what else went on meanwhile."""
     recognised_lines: int = 0
+
+
+class LlamaReader:
+    """One pass over a text that holds lines of llama.cpp."""
+
+    def __init__(self) -> None:
+        self._reading = Reading()
+        self._lines = 0
+
+    def take(self, line: str, where: str) -> bool:
+        known = read_line(self._reading, line, where)
+        self._lines += known
+        return known
+
+    def skip(self, needle: str, count: int) -> None:
+        """Lines of a kind that is counted are counted; the others repeat what was read."""
+        if needle in COUNTED:
+            self._reading.count(needle, count)
+        self._lines += count
+
+    def seen(self, source: str) -> Seen:
+        """The last load, its requests, and the machine as llama.cpp saw it."""
+        if not self._reading.recognised:
+            return Seen()
+        log = summary(self._reading.last_told(), source)
+        subject = Subject(runtime=log.runtime, model=log.model, run=log.run)
+        return Seen(machine=log.machine, subject=subject, lines=self._lines)
 
 
 def parse_log(lines: Iterable[str], source: str) -> LlamaLog:
@@ -217,43 +251,6 @@ def median_fact(values: Sequence[float], origin: Origin, source: str) -> Fact[fl
     return Known(statistics.median(values), origin, source) if values else not_found(f"{source} does not time it")
 
 
-class LlamaReader:
-    """One pass over a text that holds lines of llama.cpp."""
-
-    def __init__(self) -> None:
-        self._reading = Reading()
-        self._lines = 0
-
-    def take(self, line: str, where: str) -> bool:
-        known = read_line(self._reading, line, where)
-        self._lines += known
-        return known
-
-    def skip(self, needle: str, count: int) -> None:
-        """Lines of a kind that is counted are counted; the others repeat what was read."""
-        if needle in COUNTED:
-            self._reading.count(needle, count)
-        self._lines += count
-
-    def seen(self, source: str) -> Seen:
-        """The last load, its requests, and the machine as llama.cpp saw it."""
-        if not self._reading.recognised:
-            return Seen()
-        log = summary(self._reading.last_told(), source)
-        subject = Subject(runtime=log.runtime, model=log.model, run=log.run)
-        return Seen(machine=log.machine, subject=subject, lines=self._lines)
-
-
-_CHATTY = ("eval time", "all slots are idle", "top_k = ", "draft acceptance", "tg_3s", "slot context shift")
-_TABLE = "breakdown_print: | "  # one at the end of each server, many while it looks for what fits
-DIALECT = LineDialect(_NEEDLES, LlamaReader, chatty=frozenset({*_CHATTY, _TABLE}))
-
-ALL_LAYERS = 9999  # What -1 stands for: more layers than any model has
-_SETTING = re.compile(r"""(?<![\w.-])["']?(n_gpu_layers|n_ctx|n_threads|n_batch|n_ubatch|flash_attn|offload_kqv)["']?
-                          \s{0,3}[=:]\s{0,3}(-?[0-9]{1,9}|True|False)(?![\w.])""", re.VERBOSE)  # fmt: skip
-_PATH = re.compile(r"""(?<![\w.-])["']?model_path["']?\s{0,3}[=:]\s{0,3}["']([^"'\n]{1,400}\.gguf)["']""")
-
-
 def _count(text: str) -> int | None:
     return int(text) if text.isdigit() else None
 
@@ -292,4 +289,5 @@ def parse_python_settings(text: Text) -> Seen:
     return Seen(subject=Subject(runtime=Runtime(name=name, **facts), model=Model(path=path)), lines=len(lines))
 
 
+DIALECT = LineDialect(_NEEDLES, LlamaReader, chatty=frozenset({*_CHATTY, _TABLE}))
 TEXT_DIALECTS: dict[str, TextDialect] = {"llama_cpp_python": parse_python_settings}

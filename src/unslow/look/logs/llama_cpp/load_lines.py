@@ -13,6 +13,21 @@ from unslow.look.logs.llama_cpp.start_lines import is_gpu_name, see_backend
 from unslow.look.logs.llama_cpp.state import Cache, Reading, SeenBuffer, keep
 
 RULES = Rules[Reading]()
+Kind = Literal["model", "kv", "state", "compute", "output"]
+_KINDS: dict[str, Kind] = {"KV": "kv", "RS": "state", "compute": "compute", "output": "output", "model": "model"}
+_LEAVES = r"will leave \d+ >= (\d{1,12}) MiB of free device"  # everything fits as asked: the fit moves nothing
+_PARAMETERS = {
+    "n_ctx": "context_length",
+    "n_ctx_seq": "context_per_slot",
+    "n_ctx_per_seq": "context_per_slot",
+    "n_batch": "batch",
+    "n_ubatch": "ubatch",
+    "n_seq_max": "slots",
+}
+_PARAMETER = "(n_seq_max|n_ctx|n_ctx_seq|n_ctx_per_seq|n_batch|n_ubatch|flash_attn|kv_unified)"
+_CONTEXTS = ("llama_context", "llama_init_from_model", "llama_new_context_with_model", "llama_model_load_internal")
+_MOST_DIGITS = 12  # so that every count fits its fact
+_MOST_MIB = 2**39  # facts hold less than 2**60 bytes
 
 
 @RULES("params_fit_impl: ", r"params_fit_impl: getting device memory data for initial")
@@ -23,7 +38,6 @@ def _fit_starts(reading: Reading, _found: re.Match[str], where: str) -> None:
 
 
 _note = partial(RULES.note, into="load.facts")
-_LEAVES = r"will leave \d+ >= (\d{1,12}) MiB of free device"  # everything fits as asked: the fit moves nothing
 for _needle, _pattern in (
     ("cannot fulfill margin", r"cannot fulfill margin of (\d{1,12}) MiB"),  # `margin` until 2026
     ("cannot meet free memory target", r"memory targets? of (\d{1,12}) MiB"),
@@ -74,20 +88,6 @@ def _breakdown(reading: Reading, found: re.Match[str], where: str) -> None:
     if left >= 0:
         device = msgspec.structs.replace(device, unaccounted_bytes=reported(left * MIB, where))
         reading.devices[found[1]] = (device, first)
-
-
-Kind = Literal["model", "kv", "state", "compute", "output"]
-_KINDS: dict[str, Kind] = {"KV": "kv", "RS": "state", "compute": "compute", "output": "output", "model": "model"}
-_MOST_MIB = 2**39  # facts hold less than 2**60 bytes
-
-
-def parse_mib(text: str) -> int:
-    """Bytes of a number of MiB as printed; 0 where it is no sensible number."""
-    try:
-        value = float(text)
-    except ValueError:
-        return 0
-    return round(value * MIB) if 0 <= value < _MOST_MIB else 0
 
 
 @RULES("loaded meta data ", r"^.{0,200}?loaded meta data with .{0,60} tensors from (.{1,1000}?)(?: \(version .*)?$")
@@ -182,20 +182,6 @@ def _cache(reading: Reading, found: re.Match[str], where: str) -> None:
     keep(context.caches, context.section, Cache(parse_mib(said["size"]), cells, said["k"], said["v"], where))
 
 
-_PARAMETERS = {
-    "n_ctx": "context_length",
-    "n_ctx_seq": "context_per_slot",
-    "n_ctx_per_seq": "context_per_slot",
-    "n_batch": "batch",
-    "n_ubatch": "ubatch",
-    "n_seq_max": "slots",
-}
-_MOST_DIGITS = 12  # so that every count fits its fact
-
-_PARAMETER = "(n_seq_max|n_ctx|n_ctx_seq|n_ctx_per_seq|n_batch|n_ubatch|flash_attn|kv_unified)"
-_CONTEXTS = ("llama_context", "llama_init_from_model", "llama_new_context_with_model", "llama_model_load_internal")
-
-
 @RULES(tuple(f"{name}: " for name in _CONTEXTS), rf"\b(?:{'|'.join(_CONTEXTS)}):\s+{_PARAMETER}\s*=\s*(\S+)")
 def _parameter(reading: Reading, found: re.Match[str], where: str) -> None:
     """A parameter seen twice belongs to the next context."""
@@ -239,3 +225,12 @@ def _slots(reading: Reading, found: re.Match[str], where: str) -> None:
         facts["context_per_slot"] = reported(int(found[2]), where)
     if found[3]:
         facts["kv_unified"] = reported(found[3] == "true", where)
+
+
+def parse_mib(text: str) -> int:
+    """Bytes of a number of MiB as printed; 0 where it is no sensible number."""
+    try:
+        value = float(text)
+    except ValueError:
+        return 0
+    return round(value * MIB) if 0 <= value < _MOST_MIB else 0

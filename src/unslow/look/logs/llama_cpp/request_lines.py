@@ -16,32 +16,14 @@ from unslow.look.logs.llama_cpp.state import Load, Reading
 
 RULES = Rules[Reading]()
 What = Literal["weights", "kv_cache", "compute_buffer", "unknown"]
+_AGAIN = "forcing full prompt re-processing"
+COUNTED = {_AGAIN: "prompts_reprocessed"}  # Lines that are counted, and the fact that the count is
 _MOST_MESSAGE = 300
 _MOST_BYTES = 2**60
-
-
-def _phase(load: Load) -> What:
-    """What was being allocated, judged by what had been printed before."""
-    context = load.current.context
-    if not context.facts:
-        return "weights"
-    return "compute_buffer" if context.caches else "kv_cache"
-
-
-def _note(reading: Reading, found: re.Match[str], where: str, device: str, asked: int) -> None:
-    """Keep the first words of a failure; later lines make its device and size exact."""
-    load = reading.load
-    size: Fact[int] = reported(asked, where) if 0 < asked < _MOST_BYTES else NOT_LOOKED
-    if load.failure is None:
-        message = found[0].strip()[:_MOST_MESSAGE]
-        load.failure = AllocationFailure(device=device, what=_phase(load), asked_bytes=size, message=message)
-        load.failure_where = where
-    elif size != NOT_LOOKED:
-        load.failure = msgspec.structs.replace(load.failure, device=device, asked_bytes=size)
-
-
+_LEAST_TOKENS = 300  # Before that, a window of three seconds is a large part of the mean it is held against
 _MIB = r"([\d.]+) MiB"
 _MS = r"(\d{1,12}(?:\.\d{1,6})?) ms"
+_RATE = r"(\d{1,7}(?:\.\d{1,3})?)"
 
 
 @RULES("loading model", r"loading model(?: '|$)", own=False)
@@ -155,13 +137,6 @@ def _load_time(reading: Reading, found: re.Match[str], where: str) -> None:
     reading.load.facts.setdefault("load_s", reported(float(found[1]) / 1000, where))
 
 
-_AGAIN = "forcing full prompt re-processing"
-COUNTED = {_AGAIN: "prompts_reprocessed"}  # Lines that are counted, and the fact that the count is
-_LEAST_TOKENS = 300  # Before that, a window of three seconds is a large part of the mean it is held against
-
-_RATE = r"(\d{1,7}(?:\.\d{1,3})?)"
-
-
 @RULES(_AGAIN, _AGAIN)
 def _read_again(reading: Reading, _found: re.Match[str], where: str) -> None:
     reading.count(_AGAIN, 1, where)
@@ -236,3 +211,23 @@ for _kind, _needle, _pattern in (
     ("capped", "exceeds the training context", r"the slot context \(\d+\) exceeds the training context.*"),
 ):
     RULES(_needle, _pattern)(partial(_complain, _kind))
+
+
+def _note(reading: Reading, found: re.Match[str], where: str, device: str, asked: int) -> None:
+    """Keep the first words of a failure; later lines make its device and size exact."""
+    load = reading.load
+    size: Fact[int] = reported(asked, where) if 0 < asked < _MOST_BYTES else NOT_LOOKED
+    if load.failure is None:
+        message = found[0].strip()[:_MOST_MESSAGE]
+        load.failure = AllocationFailure(device=device, what=_phase(load), asked_bytes=size, message=message)
+        load.failure_where = where
+    elif size != NOT_LOOKED:
+        load.failure = msgspec.structs.replace(load.failure, device=device, asked_bytes=size)
+
+
+def _phase(load: Load) -> What:
+    """What was being allocated, judged by what had been printed before."""
+    context = load.current.context
+    if not context.facts:
+        return "weights"
+    return "compute_buffer" if context.caches else "kv_cache"

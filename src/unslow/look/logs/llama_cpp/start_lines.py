@@ -12,44 +12,48 @@ from unslow.facts.values import GIB, MIB, NOT_LOOKED, Fact, Known, estimated, re
 from unslow.look.logs.dialect import Rules
 from unslow.look.logs.llama_cpp.state import Reading, keep
 
-_BACKEND_NAMES = {"MTL": "Metal", "HIP": "ROCm", "AMX": "CPU"}
 RULES = Rules[Reading]()
+_BACKEND_NAMES = {"MTL": "Metal", "HIP": "ROCm", "AMX": "CPU"}
+_MAKERS = {"CUDA": "NVIDIA", "ROCm": "AMD", "Metal": "Apple", "SYCL": "Intel", "MUSA": "Moore Threads"}
 
+# the line `system_info`
+_SECTION = re.compile(r"(?:^|[|\"=\s])\s*([A-Za-z]\w{1,15}) : (?=[A-Z])")
+_SWITCH = re.compile(r"\b([A-Z][A-Z0-9_]{1,23}) = (\d{1,4})\b")
+_ARCHITECTURES = re.compile(r"\bARCHS = ([\w,;-]{1,400})")
+_NO_INSTRUCTIONS = frozenset(
+    ["LLAMAFILE", "OPENMP", "REPACK", "BLAS", "CUDA", "VULKAN", "SYCL", "METAL", "KLEIDIAI", "ACCELERATE"]
+)
 
-def is_gpu_name(name: str) -> bool:
-    """Whether a buffer or device of this name lies on a GPU: everything that is not plainly host memory."""
-    return not (name in ("CPU", "BLAS", "AMX") or name.startswith("CPU_") or name.endswith("_Host"))
-
-
-def backend_of(name: str) -> str:
-    """The backend that owns a device or buffer name: CUDA of `CUDA0`, `CUDA_Host` and `CUDA0_Split`."""
-    stem = re.split(r"[\d_\[]", name, maxsplit=1)[0]
-    return _BACKEND_NAMES.get(stem, stem)
-
-
-def see_backend(reading: Reading, name: str, where: str) -> None:
-    """Remember that a backend is there, and the first line that says so."""
-    backend = backend_of(name)
-    if backend and backend not in reading.backends:
-        keep(reading.backends, backend, where)
-
-
-def see_device(reading: Reading, name: str, where: str, **facts: Any) -> None:
-    """Add to what is known of a device. The host's own memory is no device here."""
-    see_backend(reading, name, where)
-    if not is_gpu_name(name):
-        return
-    # What was known of a device; Apple's only GPU goes by several names
-    alias = name
-    if backend_of(name) == "Metal":
-        alias = next((each for each in reading.devices if backend_of(each) == "Metal"), name)
-    old = reading.devices.pop(alias)[0] if alias in reading.devices else SeenDevice(name=name)
-    known = {key: value for key, value in facts.items() if value not in ("", NOT_LOOKED)}
-    keep(reading.devices, name, (msgspec.structs.replace(old, name=name, **known), where))
-
-
-def _mib(text: str | None, where: str) -> Fact[int]:
-    return reported(int(text) * MIB, where) if text else NOT_LOOKED
+# the model
+_COUNTS = {
+    "n_layer": "layers",
+    "n_head": "heads",
+    "n_head_kv": "kv_heads",
+    "n_embd": "width",
+    "n_embd_head_k": "key_length",
+    "n_embd_head_v": "value_length",
+    "n_vocab": "vocabulary",
+    "n_ctx_train": "context_trained",
+    "n_expert": "experts",
+    "n_expert_used": "experts_used",
+    "n_ff_exp": "expert_width",
+}
+_KEYS = {
+    "block_count": "layers",
+    "attention.head_count": "heads",
+    "attention.head_count_kv": "kv_heads",
+    "embedding_length": "width",
+    "context_length": "context_trained",
+    "expert_count": "experts",
+    "expert_used_count": "experts_used",
+}
+_TEXTS = {"arch": "architecture", "general.name": "name"}
+_SCALES = {"K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12, "KiB": 1024, "MiB": MIB, "GiB": GIB}
+_WHOLE = re.compile(r"[0-9]{1,15}")
+_NUMBERED = re.compile(r"^\d{1,3} \((.{1,60})\)$")  # in 2023: `ftype = 15 (mostly Q4_K - Medium)`
+_IRREGULAR = {"Q2_K - Medium": "Q2_K", "IQ3_S mix - 3.66 bpw": "IQ3_M", "MXFP4 MoE": "MXFP4_MOE"}
+_PREFIX = r"\b(?:print_info|llm_load_print_meta|llama_model_load_internal):\s+"
+_NUMBER = r"(\d{1,15}(?:\.\d{1,6})?)"
 
 
 @RULES("build", r"\bbuild(?:_info)?\s*[:=]?\s+b?(\d{1,12})(?:-| \()(\w+)", own=False)
@@ -167,17 +171,6 @@ def _refused(reading: Reading, found: re.Match[str], where: str) -> None:
         reading.process["gpu_refused"] = message
 
 
-# In the line `system_info`, sections such as `CUDA : ARCHS = 890 | ...` and `CPU : SSE3 = 1 | ...` came late in 2024;
-# before, all stood in one row.
-
-_SECTION = re.compile(r"(?:^|[|\"=\s])\s*([A-Za-z]\w{1,15}) : (?=[A-Z])")
-_SWITCH = re.compile(r"\b([A-Z][A-Z0-9_]{1,23}) = (\d{1,4})\b")
-_ARCHITECTURES = re.compile(r"\bARCHS = ([\w,;-]{1,400})")
-_NO_INSTRUCTIONS = frozenset(
-    ["LLAMAFILE", "OPENMP", "REPACK", "BLAS", "CUDA", "VULKAN", "SYCL", "METAL", "KLEIDIAI", "ACCELERATE"]
-)
-
-
 @RULES('"total_threads":', r'"n_threads":(\d{1,9})(?:,"n_threads_batch":(\d{1,9}))?,"total_threads":(\d{1,9})')
 @RULES("system_info: ", r"n_threads = (\d{1,9})(?: \(n_threads_batch = (\d{1,9})\))?(?: / (\d{1,9}))?")
 def _threads(reading: Reading, found: re.Match[str], where: str) -> None:
@@ -195,6 +188,7 @@ def _threads(reading: Reading, found: re.Match[str], where: str) -> None:
 @RULES(" AVX = ", r"^(?!.*LLAMAFILE = ).*\bAVX = [01] .*")
 @RULES("LLAMAFILE = ", r"^.*\bLLAMAFILE = .*")
 def _features(reading: Reading, found: re.Match[str], where: str) -> None:
+    # sections such as `CUDA : ARCHS = 890 | ...` and `CPU : SSE3 = 1 | ...` came late in 2024; before, it was one row
     line = found[0]
     sections = list(_SECTION.finditer(line))
     for section in sections:
@@ -206,49 +200,6 @@ def _features(reading: Reading, found: re.Match[str], where: str) -> None:
         switches = _SWITCH.findall(line[cpu.end() if cpu else 0 :])
         features = [name for name, value in switches if value != "0" and name not in _NO_INSTRUCTIONS]
         reading.process["build_features"] = reported(features, where)
-
-
-_COUNTS = {
-    "n_layer": "layers",
-    "n_head": "heads",
-    "n_head_kv": "kv_heads",
-    "n_embd": "width",
-    "n_embd_head_k": "key_length",
-    "n_embd_head_v": "value_length",
-    "n_vocab": "vocabulary",
-    "n_ctx_train": "context_trained",
-    "n_expert": "experts",
-    "n_expert_used": "experts_used",
-    "n_ff_exp": "expert_width",
-}
-_KEYS = {
-    "block_count": "layers",
-    "attention.head_count": "heads",
-    "attention.head_count_kv": "kv_heads",
-    "embedding_length": "width",
-    "context_length": "context_trained",
-    "expert_count": "experts",
-    "expert_used_count": "experts_used",
-}
-_TEXTS = {"arch": "architecture", "general.name": "name"}
-_SCALES = {"K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12, "KiB": 1024, "MiB": MIB, "GiB": GIB}
-_WHOLE = re.compile(r"[0-9]{1,15}")
-_NUMBERED = re.compile(r"^\d{1,3} \((.{1,60})\)$")  # in 2023: `ftype = 15 (mostly Q4_K - Medium)`
-_IRREGULAR = {"Q2_K - Medium": "Q2_K", "IQ3_S mix - 3.66 bpw": "IQ3_M", "MXFP4 MoE": "MXFP4_MOE"}
-
-
-def parse_file_type(text: str) -> str:
-    """The short name of a quant as llama.cpp describes it: `Q4_K - Medium` is Q4_K_M, `IQ4_NL - 4.5 bpw` is IQ4_NL."""
-    text = text.replace("(guessed)", "").strip().removeprefix("all ").removeprefix("mostly ").strip()
-    if text in _IRREGULAR:
-        return _IRREGULAR[text]
-    name, _, rest = text.partition(" - ")
-    letter = {"Small": "S", "Medium": "M", "Large": "L"}.get(rest, "")
-    return f"{name}_{letter}" if letter else name
-
-
-_PREFIX = r"\b(?:print_info|llm_load_print_meta|llama_model_load_internal):\s+"
-_NUMBER = r"(\d{1,15}(?:\.\d{1,6})?)"
 
 
 @RULES("- kv ", r"- kv\s+\d{1,4}:\s+([\w.-]{1,100}) \w{1,16}\s+= (.{1,400})")
@@ -289,7 +240,50 @@ def _amount(reading: Reading, found: re.Match[str], where: str) -> None:
         reading.load.current.model[name] = estimated(round(amount), where)
 
 
-_MAKERS = {"CUDA": "NVIDIA", "ROCm": "AMD", "Metal": "Apple", "SYCL": "Intel", "MUSA": "Moore Threads"}
+def see_device(reading: Reading, name: str, where: str, **facts: Any) -> None:
+    """Add to what is known of a device. The host's own memory is no device here."""
+    see_backend(reading, name, where)
+    if not is_gpu_name(name):
+        return
+    # What was known of a device; Apple's only GPU goes by several names
+    alias = name
+    if backend_of(name) == "Metal":
+        alias = next((each for each in reading.devices if backend_of(each) == "Metal"), name)
+    old = reading.devices.pop(alias)[0] if alias in reading.devices else SeenDevice(name=name)
+    known = {key: value for key, value in facts.items() if value not in ("", NOT_LOOKED)}
+    keep(reading.devices, name, (msgspec.structs.replace(old, name=name, **known), where))
+
+
+def see_backend(reading: Reading, name: str, where: str) -> None:
+    """Remember that a backend is there, and the first line that says so."""
+    backend = backend_of(name)
+    if backend and backend not in reading.backends:
+        keep(reading.backends, backend, where)
+
+
+def backend_of(name: str) -> str:
+    """The backend that owns a device or buffer name: CUDA of `CUDA0`, `CUDA_Host` and `CUDA0_Split`."""
+    stem = re.split(r"[\d_\[]", name, maxsplit=1)[0]
+    return _BACKEND_NAMES.get(stem, stem)
+
+
+def is_gpu_name(name: str) -> bool:
+    """Whether a buffer or device of this name lies on a GPU: everything that is not plainly host memory."""
+    return not (name in ("CPU", "BLAS", "AMX") or name.startswith("CPU_") or name.endswith("_Host"))
+
+
+def _mib(text: str | None, where: str) -> Fact[int]:
+    return reported(int(text) * MIB, where) if text else NOT_LOOKED
+
+
+def parse_file_type(text: str) -> str:
+    """The short name of a quant as llama.cpp describes it: `Q4_K - Medium` is Q4_K_M, `IQ4_NL - 4.5 bpw` is IQ4_NL."""
+    text = text.replace("(guessed)", "").strip().removeprefix("all ").removeprefix("mostly ").strip()
+    if text in _IRREGULAR:
+        return _IRREGULAR[text]
+    name, _, rest = text.partition(" - ")
+    letter = {"Small": "S", "Medium": "M", "Large": "L"}.get(rest, "")
+    return f"{name}_{letter}" if letter else name
 
 
 def machine_of(reading: Reading) -> Machine:

@@ -1,4 +1,7 @@
-"""What one pass over a llama.cpp log remembers: the process, its loads, their caches and buffers."""
+"""What one pass over a llama.cpp log remembers: the process, its loads, their caches and buffers.
+
+Every store is bounded, so that a log of any size, or one made up to hurt, costs the same memory.
+"""
 
 import re
 from collections import deque
@@ -10,14 +13,15 @@ from unslow.facts.run import Completion
 from unslow.facts.runtime import AllocationFailure, Buffer, PastLoad, SeenDevice
 from unslow.facts.values import NOT_LOOKED, Fact, Known, reported
 
-# Every store is bounded, so that a log of any size, or one made up to hurt, costs the same memory.
-
 K = TypeVar("K")
 V = TypeVar("V")
 FactsByName = dict[str, Known[Any]]
-
 KEPT_COMPLETIONS = 1000
 KEPT_NAMES = 256
+KEPT_LOADS = 200
+KEPT_WARNINGS, KEPT_OF_A_KIND = 40, 2
+_CLOCK = re.compile(r"\b(\d{1,6})\.(\d\d)\.(\d{3})\.(\d{3}) [IWED] ")
+_DATE = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d")
 
 
 class SeenBuffer(NamedTuple):
@@ -124,18 +128,6 @@ class Load:
         return max((self.current, *self.models.values()), key=ModelLoad.layers)
 
 
-def keep(store: MutableMapping[K, V], key: K, value: V) -> None:
-    """Remember the last value of a key, of so many keys at most."""
-    if key in store or len(store) < KEPT_NAMES:
-        store[key] = value
-
-
-KEPT_LOADS = 200
-KEPT_WARNINGS, KEPT_OF_A_KIND = 40, 2
-_CLOCK = re.compile(r"\b(\d{1,6})\.(\d\d)\.(\d{3})\.(\d{3}) [IWED] ")
-_DATE = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d")
-
-
 @dataclass
 class Reading:
     """Everything known after the lines so far."""
@@ -223,3 +215,9 @@ class Reading:
             seconds=load.facts.get("load_s", NOT_LOOKED),
             source=load.where or next((fact.source for fact in main.model.values()), ""),
         )
+
+
+def keep(store: MutableMapping[K, V], key: K, value: V) -> None:
+    """Remember the last value of a key, of so many keys at most."""
+    if key in store or len(store) < KEPT_NAMES:
+        store[key] = value

@@ -16,12 +16,11 @@ from unslow.look.logs.llama_cpp.start_lines import gpu_of_device
 from unslow.look.logs.ollama import load_lines, server_lines
 from unslow.look.logs.ollama.state import Reading, parse_line
 
-_VENDORS = {"cuda": "NVIDIA", "rocm": "AMD", "metal": "Apple", "oneapi": "Intel"}
-_NUMBERS = re.compile(r"[0-9a-f]{4}:[0-9a-f]{4}")  # ROCm on Linux was named by the numbers of its PCI device
-
 NAME = "Ollama"
 HOW_TO_GET = "the server's log from its start: `journalctl -u ollama --no-pager`, or ~/.ollama/logs/server.log"
 RULES = server_lines.RULES + load_lines.RULES
+_VENDORS = {"cuda": "NVIDIA", "rocm": "AMD", "metal": "Apple", "oneapi": "Intel"}
+_NUMBERS = re.compile(r"[0-9a-f]{4}:[0-9a-f]{4}")  # ROCm on Linux was named by the numbers of its PCI device
 _MOST_WARNINGS = 40
 _OWN = re.compile(
     r"\bsource=\w{1,40}\.go:\d|\[GIN\] |\w\.go:\d+: (?:INFO|WARN|ERROR) |\blevel=(?:INFO|WARN|ERROR|DEBUG) "

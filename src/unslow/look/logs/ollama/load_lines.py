@@ -12,11 +12,8 @@ from unslow.look.logs.llama_cpp.start_lines import is_gpu_name
 from unslow.look.logs.ollama.server_lines import see_device
 from unslow.look.logs.ollama.state import FactsByName, Line, Reading, Rules, parse_all_sizes, parse_size_bytes
 
-# The command line with which Ollama starts what runs a model, as facts.
-# Since 0.30 that is llama-server, told only what a person set; before, it was Ollama's own runner, told everything that
-# Ollama had decided, and from 0.11 on often nothing at all: then the line `load request=` tells it.
-
 RULES = Rules()
+_COUNT = re.compile(r"\d{1,6}")
 _RUNNER_COUNT = re.compile(r"\d{1,12}")
 _COUNTS = {
     "context": "context_length",
@@ -29,76 +26,23 @@ _COUNTS = {
 _OWN_FLAGS = ("--model", "--port", "-c", "--ctx-size", "--n-gpu-layers", "--tensor-split")
 """The last two are Ollama's own reckoning before 0.30; since then a person's `num_gpu` is passed on as -ngl."""
 _REQUEST = {"Parallel": "slots", "BatchSize": "batch", "KvSize": "context_length", "NumThreads": "threads"}
-
-
-def command_facts(command: str, where: str, *, is_server: bool) -> FactsByName:
-    """The settings on a command line; `is_server` says that it starts llama-server."""
-    words = command.split()
-    given = {flag.name: flag.value for flag in spelled_flags(words)}
-    counts = {name: int(value) for name, value in given.items() if _RUNNER_COUNT.fullmatch(value)}
-    facts: FactsByName = {name: reported(counts[flag], where) for flag, name in _COUNTS.items() if flag in counts}
-    if given.get("flash_attention") in (*ON, *OFF):
-        facts["flash_attention"] = reported(given["flash_attention"] in ON, where)
-    if kind := given.get("kv_type_k") or _value(words, "--kv-cache-type"):
-        facts["kv_type_k"] = reported(kind, where)
-        facts["kv_type_v"] = reported(given.get("kv_type_v") or kind, where)
-    for name, text in (
-        ("split_mode", given.get("split_mode")),
-        ("load_mode", _value(words, "--load-mode") or ("none" if "--no-mmap" in words else None)),
-        ("speculative", _value(words, "--spec-type") or None),
-    ):
-        if text is not None:
-            facts[name] = reported(text, where)
-    shares = given.get("tensor_split", "").split(",")
-    if all(re.fullmatch(r"\d{1,6}(?:\.\d{1,6})?", share) for share in shares):
-        facts["tensor_split"] = reported([float(share) for share in shares], where)
-    if is_server:  # gets a number of layers only where a person set one; the context it always gets
-        own = (("gpu_layers", "gpu_layers_set"), ("context", "context_set"))
-        facts |= {name: reported(counts[flag], where) for flag, name in own if flag in counts}
-    elif "context" in given:  # its own runner: what is not there is off, unless the command names no setting at all
-        if "gpu_layers" in counts or "gpu_layers" not in given:
-            facts["gpu_layers"] = reported(counts.get("gpu_layers", 0), where)
-        facts.setdefault("flash_attention", reported(value=False, source=f"{where}: no --flash-attn"))
-        for name in ("kv_type_k", "kv_type_v"):
-            facts.setdefault(name, estimated("f16", f"{where}: no --kv-cache-type"))
-    return facts | _per_slot(facts, where)
-
-
-def request_facts(request: str, where: str) -> FactsByName:
-    """The settings in `{Operation:commit Parallel:1 FlashAttention:true KvSize:8192 KvCacheType:q8_0 ...}`."""
-    given = dict(re.findall(r"\b([A-Z]\w{2,20}):([\w.-]*)", request))
-    facts: FactsByName = {}
-    for key, name in _REQUEST.items():
-        if _RUNNER_COUNT.fullmatch(value := given.get(key, "")) and int(value):
-            facts[name] = reported(int(value), where)
-    if (flash := given.get("FlashAttention", "").lower()) in ("true", "false", "enabled", "disabled"):
-        facts["flash_attention"] = reported(flash in ("true", "enabled"), where)
-    if "KvCacheType" in given:
-        kind = given["KvCacheType"]
-        fact = reported(kind, where) if kind else estimated("f16", f"{where}: no KvCacheType")
-        facts["kv_type_k"] = facts["kv_type_v"] = fact
-    layers = given.get("GPULayers", "")
-    if layers.isdecimal() or "GPULayers:[]" in request:
-        facts["gpu_layers"] = reported(int(layers or 0), where)
-    if given.get("UseMmap") in ("true", "false"):
-        facts["load_mode"] = reported("mmap" if given["UseMmap"] == "true" else "none", where)
-    return facts | _per_slot(facts, where)
-
-
-def _per_slot(facts: FactsByName, where: str) -> FactsByName:
-    """The context is given for all requests together."""
-    if "context_length" not in facts or not facts.get("slots", Known(0, facts["context_length"].origin, "")).value:
-        return {}
-    return {"context_per_slot": reported(facts["context_length"].value // facts["slots"].value, where)}
-
-
-def _value(words: list[str], flag: str) -> str:
-    at = words.index(flag) + 1 if flag in words else len(words)
-    return words[at].strip('"') if at < len(words) else ""
-
-
-_COUNT = re.compile(r"\d{1,6}")
 _CONTEXTS = re.compile(r"--ctx-size[ =]((?:\d{3,8}\b(?:\s*(?:,|->|then|and|/)\s*(?:--ctx-size[ =])?)?){1,50})")
+_LAYERS = re.compile(
+    r"\b(\d{1,5})\s?(?:/|of|out of)\s?(\d{1,5})\s+(?:model )?layers\b(?:.{0,40}?\b(offload|GPU|VRAM))?"
+)
+_STARTED = re.compile(r"\b(?:runner|llama-server) started in (\d{1,9}(?:\.\d{1,6})?) seconds")
+_CPU_RUNNER = re.compile(r"runners[/\\]+cpu")
+_KINDS: dict[str, Literal["model", "kv", "compute"]] = {
+    "model weights": "model",
+    "kv cache": "kv",
+    "compute graph": "compute",
+}
+_MOST_BUFFERS = 256  # far more than any machine has devices
+_NO_MEMORY = re.compile(
+    r"out of (?:device )?memory|cudaMalloc failed|hipMalloc failed|failed to allocate|allocation failed|"
+    r"not enough memory|insufficient memory|ErrorOutOfDeviceMemory|unable to allocate",
+    re.IGNORECASE,
+)
 
 
 @RULES("layers.model", "layers.offload", "memory.available", "memory.required", own=True)
@@ -176,24 +120,6 @@ def _selected(reading: Reading, line: Line) -> bool:
     load = reading.load_with("select", line)
     load.facts["device_used"] = reported(see_device(reading, line), line.where)
     return True
-
-
-_LAYERS = re.compile(
-    r"\b(\d{1,5})\s?(?:/|of|out of)\s?(\d{1,5})\s+(?:model )?layers\b(?:.{0,40}?\b(offload|GPU|VRAM))?"
-)
-_STARTED = re.compile(r"\b(?:runner|llama-server) started in (\d{1,9}(?:\.\d{1,6})?) seconds")
-_CPU_RUNNER = re.compile(r"runners[/\\]+cpu")
-_KINDS: dict[str, Literal["model", "kv", "compute"]] = {
-    "model weights": "model",
-    "kv cache": "kv",
-    "compute graph": "compute",
-}
-_MOST_BUFFERS = 256  # far more than any machine has devices
-_NO_MEMORY = re.compile(
-    r"out of (?:device )?memory|cudaMalloc failed|hipMalloc failed|failed to allocate|allocation failed|"
-    r"not enough memory|insufficient memory|ErrorOutOfDeviceMemory|unable to allocate",
-    re.IGNORECASE,
-)
 
 
 @RULES("starting llama server", "starting llama-server", "starting runner")
@@ -357,3 +283,73 @@ def _retry(reading: Reading, line: Line) -> bool:
     """It could not load with the context of its own choice and takes a smaller one."""
     reading.close_load()
     return bool(line.fields)
+
+
+def command_facts(command: str, where: str, *, is_server: bool) -> FactsByName:
+    """The settings of a command that runs a model; `is_server` says that it starts llama-server.
+
+    Since 0.30 it does, and is told only what a person set; before, it was Ollama's own runner, told everything that
+    Ollama had decided, and from 0.11 on often nothing at all: then the line `load request=` tells it.
+    """
+    words = command.split()
+    given = {flag.name: flag.value for flag in spelled_flags(words)}
+    counts = {name: int(value) for name, value in given.items() if _RUNNER_COUNT.fullmatch(value)}
+    facts: FactsByName = {name: reported(counts[flag], where) for flag, name in _COUNTS.items() if flag in counts}
+    if given.get("flash_attention") in (*ON, *OFF):
+        facts["flash_attention"] = reported(given["flash_attention"] in ON, where)
+    if kind := given.get("kv_type_k") or _value(words, "--kv-cache-type"):
+        facts["kv_type_k"] = reported(kind, where)
+        facts["kv_type_v"] = reported(given.get("kv_type_v") or kind, where)
+    for name, text in (
+        ("split_mode", given.get("split_mode")),
+        ("load_mode", _value(words, "--load-mode") or ("none" if "--no-mmap" in words else None)),
+        ("speculative", _value(words, "--spec-type") or None),
+    ):
+        if text is not None:
+            facts[name] = reported(text, where)
+    shares = given.get("tensor_split", "").split(",")
+    if all(re.fullmatch(r"\d{1,6}(?:\.\d{1,6})?", share) for share in shares):
+        facts["tensor_split"] = reported([float(share) for share in shares], where)
+    if is_server:  # gets a number of layers only where a person set one; the context it always gets
+        own = (("gpu_layers", "gpu_layers_set"), ("context", "context_set"))
+        facts |= {name: reported(counts[flag], where) for flag, name in own if flag in counts}
+    elif "context" in given:  # its own runner: what is not there is off, unless the command names no setting at all
+        if "gpu_layers" in counts or "gpu_layers" not in given:
+            facts["gpu_layers"] = reported(counts.get("gpu_layers", 0), where)
+        facts.setdefault("flash_attention", reported(value=False, source=f"{where}: no --flash-attn"))
+        for name in ("kv_type_k", "kv_type_v"):
+            facts.setdefault(name, estimated("f16", f"{where}: no --kv-cache-type"))
+    return facts | _per_slot(facts, where)
+
+
+def request_facts(request: str, where: str) -> FactsByName:
+    """The settings in `{Operation:commit Parallel:1 FlashAttention:true KvSize:8192 KvCacheType:q8_0 ...}`."""
+    given = dict(re.findall(r"\b([A-Z]\w{2,20}):([\w.-]*)", request))
+    facts: FactsByName = {}
+    for key, name in _REQUEST.items():
+        if _RUNNER_COUNT.fullmatch(value := given.get(key, "")) and int(value):
+            facts[name] = reported(int(value), where)
+    if (flash := given.get("FlashAttention", "").lower()) in ("true", "false", "enabled", "disabled"):
+        facts["flash_attention"] = reported(flash in ("true", "enabled"), where)
+    if "KvCacheType" in given:
+        kind = given["KvCacheType"]
+        fact = reported(kind, where) if kind else estimated("f16", f"{where}: no KvCacheType")
+        facts["kv_type_k"] = facts["kv_type_v"] = fact
+    layers = given.get("GPULayers", "")
+    if layers.isdecimal() or "GPULayers:[]" in request:
+        facts["gpu_layers"] = reported(int(layers or 0), where)
+    if given.get("UseMmap") in ("true", "false"):
+        facts["load_mode"] = reported("mmap" if given["UseMmap"] == "true" else "none", where)
+    return facts | _per_slot(facts, where)
+
+
+def _per_slot(facts: FactsByName, where: str) -> FactsByName:
+    """The context is given for all requests together."""
+    if "context_length" not in facts or not facts.get("slots", Known(0, facts["context_length"].origin, "")).value:
+        return {}
+    return {"context_per_slot": reported(facts["context_length"].value // facts["slots"].value, where)}
+
+
+def _value(words: list[str], flag: str) -> str:
+    at = words.index(flag) + 1 if flag in words else len(words)
+    return words[at].strip('"') if at < len(words) else ""

@@ -18,62 +18,63 @@ _LEFT_OUT = re.compile(r"KEY|TOKEN|SECRET|PASSW|ORIGINS|REMOTES")  # secrets, an
 _COUNT = re.compile(r"\d{1,12}")
 _MOST_SECONDS = 1e8  # Go's longest duration stands for "for ever"
 
+# why it does not use a GPU
+_REASONS = (
+    "permission problems block access",
+    "permissions not set up properly",
+    "kfd driver not loaded",
+    "NVIDIA driver too old",
+    "nvidia driver too old",
+    "old CUDA driver detected",
+    "AMD driver is too old",
+    "no rocblas support for gfx",
+    "amdgpu is not supported",
+    "amdgpu too old",
+    "CUDA GPU is too old",
+    "compute capability not in compiled architectures",
+    "no compatible rocm library found",
+    "unable to verify rocm library",
+    "failed to lookup supported GFX types",
+    "unsupported Radeon iGPU",
+    "appears to be an iGPU",
+    "dropping integrated GPU",
+    "error looking up nvidia GPU memory",
+    "cuda driver library init failure",
+    "error initializing cuda driver library",
+    "cudart init failure",
+    "CPU does not have AVX",
+    "CPU does not have vector extensions",
+    "GPU discovery watchdog timed out",
+)
+_OUTCOMES = (
+    "no compatible GPUs were discovered",
+    "no compatible amdgpu devices detected",
+    "all detected amdgpus are skipped",
+    "AMD ROCm reports no devices found",
+    "failure during GPU discovery",
+    "failure during llama-server GPU discovery",
+    "falling back to CPU",
+)
+_ONLY_CPU = re.compile(r"Dynamic LLM libraries \[(?:cpu\w{0,8}[ ,]{0,2}){1,4}\]")
+_NO_OPENING = re.compile(r"/dev/kfd\b.{0,40}permission denied|permission denied.{0,40}/dev/kfd", re.IGNORECASE)
+_NO_TARGET = re.compile(r"\bgfx[0-9a-f]{3,5}\b.{0,60}\bnot supported\b|not supported.{0,60}\bgfx[0-9a-f]{3,5}\b")
 
-def variable_facts(variables: dict[str, str], where: str) -> dict[str, Any]:
-    """What the server's variables set; nought leaves the choice to Ollama."""
-    facts: dict[str, Any] = {}
-    for variable, name in (
-        ("OLLAMA_NUM_PARALLEL", "slots"),
-        ("OLLAMA_MAX_LOADED_MODELS", "max_loaded_models"),
-        ("OLLAMA_CONTEXT_LENGTH", "context_default"),
-    ):
-        value = variables.get(variable, "")
-        if _COUNT.fullmatch(value) and int(value):
-            facts[name] = reported(int(value), f"{where}: {variable}")
-    alive = keep_alive_s(variables.get("OLLAMA_KEEP_ALIVE", ""))
-    if alive is not None:
-        facts["keep_alive_s"] = reported(alive, f"{where}: OLLAMA_KEEP_ALIVE")
-    margin = variables.get("LLAMA_ARG_FIT_TARGET", "")
-    if _COUNT.fullmatch(margin):
-        facts["fit_margin_bytes"] = reported(min(int(margin), 2**40) * MIB, f"{where}: LLAMA_ARG_FIT_TARGET")
-    if (fit := variables.get("LLAMA_ARG_FIT", "").lower()) in ("on", "off", "1", "0", "true", "false"):
-        facts["fit"] = reported(fit in ("on", "1", "true"), f"{where}: LLAMA_ARG_FIT")
-    return facts
-
-
-def keep_alive_s(text: str) -> float | None:
-    """How long a model stays: a duration, a number of seconds, or for ever."""
-    if re.fullmatch(r"-\d{1,12}(?:\.\d+)?\w{0,2}", text):
-        return FOR_EVER
-    value = float(text) if _COUNT.fullmatch(text) else parse_seconds(text)
-    if value is None:
-        return FOR_EVER if text.startswith("2562047h") else None
-    return FOR_EVER if value > _MOST_SECONDS else value
-
-
-def see_device(reading: Reading, line: Line) -> str:
-    """Add to what is known of a device; its name. Before 0.12.4 `name` was what is `description` now."""
-    fields, where = line.fields, line.where
-    # What follows `name=CUDA0` where somebody copied the description without its name and quotes
-    unquoted = re.search(r"\bname=[A-Za-z]+\d+ ([^=]{3,80}?)(?:\s\w+=|$)", line.text)
-    name, description = fields.get("name", ""), fields.get("description") or (unquoted[1].strip() if unquoted else "")
-    if not re.fullmatch(r"[A-Za-z]+\d+", name):
-        name, description = f"{fields.get('library', '')}{fields.get('id', '')}"[:80], description or name
-    old = reading.devices.get(name, (SeenDevice(name=name), ""))[0]
-    changes: dict[str, Any] = {
-        "description": description or old.description,
-        "library": fields.get("library") or old.library,
-        **line.sizes(total_bytes="total", free_bytes="available"),
-    }
-    if fields.get("type") in ("discrete", "iGPU"):
-        changes["integrated"] = reported(fields["type"] == "iGPU", where)
-    elif fields.get("integrated") in ("true", "false"):
-        changes["integrated"] = reported(fields["integrated"] == "true", where)
-    if fields.get("compute"):
-        changes["compute_capability"] = reported(fields["compute"], where)
-    if name in reading.devices or len(reading.devices) < KEPT_DEVICES:
-        reading.devices[name] = (msgspec.structs.replace(old, **changes), where)
-    return name
+# requests and complaints
+_ACCESS = re.compile(rf'\| +(\d{{3}}) +\| +({DURATION}) +\|[^|]{{0,80}}\| +(?:POST) +"(/[^"\s]{{1,80}})"')
+_ANSWERS = ("/api/generate", "/api/chat", "/v1/chat/completions", "/v1/completions", "/v1/messages", "/v1/responses")
+_WRITTEN = re.compile(r"\[GIN\] (\d{4}/\d\d/\d\d) - (\d\d:\d\d:\d\d)")
+_NO_PROMPT_S = 0.01
+"""Ollama 0.33 answers a request without a prompt (`ollama stop`, or a preload of what is loaded) in 0.3 to 0.7 ms; one
+with a prompt waits for a step of the model, behind another HTTP server."""
+_OTHER_MATTERS = ("model_show_cache", "model_recommendations", "model_list_cache", "cloud_proxy")
+_REMARKABLE = (
+    "evicting",
+    "disabling mmap",
+    "disabling multimodal projector",
+    "truncating input",
+    "VRAM usage didn't recover",
+    "user overrode visible devices",
+)
 
 
 @RULES("server config env=", '"server config" env=', own=True)
@@ -168,47 +169,6 @@ def _model(reading: Reading, line: Line) -> bool:
     return "architecture" in line.fields
 
 
-_REASONS = (
-    "permission problems block access",
-    "permissions not set up properly",
-    "kfd driver not loaded",
-    "NVIDIA driver too old",
-    "nvidia driver too old",
-    "old CUDA driver detected",
-    "AMD driver is too old",
-    "no rocblas support for gfx",
-    "amdgpu is not supported",
-    "amdgpu too old",
-    "CUDA GPU is too old",
-    "compute capability not in compiled architectures",
-    "no compatible rocm library found",
-    "unable to verify rocm library",
-    "failed to lookup supported GFX types",
-    "unsupported Radeon iGPU",
-    "appears to be an iGPU",
-    "dropping integrated GPU",
-    "error looking up nvidia GPU memory",
-    "cuda driver library init failure",
-    "error initializing cuda driver library",
-    "cudart init failure",
-    "CPU does not have AVX",
-    "CPU does not have vector extensions",
-    "GPU discovery watchdog timed out",
-)
-_OUTCOMES = (
-    "no compatible GPUs were discovered",
-    "no compatible amdgpu devices detected",
-    "all detected amdgpus are skipped",
-    "AMD ROCm reports no devices found",
-    "failure during GPU discovery",
-    "failure during llama-server GPU discovery",
-    "falling back to CPU",
-)
-_ONLY_CPU = re.compile(r"Dynamic LLM libraries \[(?:cpu\w{0,8}[ ,]{0,2}){1,4}\]")
-_NO_OPENING = re.compile(r"/dev/kfd\b.{0,40}permission denied|permission denied.{0,40}/dev/kfd", re.IGNORECASE)
-_NO_TARGET = re.compile(r"\bgfx[0-9a-f]{3,5}\b.{0,60}\bnot supported\b|not supported.{0,60}\bgfx[0-9a-f]{3,5}\b")
-
-
 @RULES(*_REASONS)
 def _refuse(reading: Reading, line: Line, rank: int = 0) -> bool:
     """The reason beats the outcome, and the first of several reasons is kept."""
@@ -235,23 +195,6 @@ def _device_file(reading: Reading, line: Line) -> bool:
 @RULES("Dynamic LLM libraries", "not supported")
 def _no_library(reading: Reading, line: Line) -> bool:
     return bool(_ONLY_CPU.search(line.text) or _NO_TARGET.search(line.text)) and _refuse(reading, line)
-
-
-_ACCESS = re.compile(rf'\| +(\d{{3}}) +\| +({DURATION}) +\|[^|]{{0,80}}\| +(?:POST) +"(/[^"\s]{{1,80}})"')
-_ANSWERS = ("/api/generate", "/api/chat", "/v1/chat/completions", "/v1/completions", "/v1/messages", "/v1/responses")
-_WRITTEN = re.compile(r"\[GIN\] (\d{4}/\d\d/\d\d) - (\d\d:\d\d:\d\d)")
-_NO_PROMPT_S = 0.01
-"""Ollama 0.33 answers a request without a prompt (`ollama stop`, or a preload of what is loaded) in 0.3 to 0.7 ms; one
-with a prompt waits for a step of the model, behind another HTTP server."""
-_OTHER_MATTERS = ("model_show_cache", "model_recommendations", "model_list_cache", "cloud_proxy")
-_REMARKABLE = (
-    "evicting",
-    "disabling mmap",
-    "disabling multimodal projector",
-    "truncating input",
-    "VRAM usage didn't recover",
-    "user overrode visible devices",
-)
 
 
 @RULES("[GIN]")
@@ -281,3 +224,60 @@ def _complaint(reading: Reading, line: Line) -> bool:
         return False
     reading.warn(line)
     return True
+
+
+def see_device(reading: Reading, line: Line) -> str:
+    """Add to what is known of a device; its name. Before 0.12.4 `name` was what is `description` now."""
+    fields, where = line.fields, line.where
+    # What follows `name=CUDA0` where somebody copied the description without its name and quotes
+    unquoted = re.search(r"\bname=[A-Za-z]+\d+ ([^=]{3,80}?)(?:\s\w+=|$)", line.text)
+    name, description = fields.get("name", ""), fields.get("description") or (unquoted[1].strip() if unquoted else "")
+    if not re.fullmatch(r"[A-Za-z]+\d+", name):
+        name, description = f"{fields.get('library', '')}{fields.get('id', '')}"[:80], description or name
+    old = reading.devices.get(name, (SeenDevice(name=name), ""))[0]
+    changes: dict[str, Any] = {
+        "description": description or old.description,
+        "library": fields.get("library") or old.library,
+        **line.sizes(total_bytes="total", free_bytes="available"),
+    }
+    if fields.get("type") in ("discrete", "iGPU"):
+        changes["integrated"] = reported(fields["type"] == "iGPU", where)
+    elif fields.get("integrated") in ("true", "false"):
+        changes["integrated"] = reported(fields["integrated"] == "true", where)
+    if fields.get("compute"):
+        changes["compute_capability"] = reported(fields["compute"], where)
+    if name in reading.devices or len(reading.devices) < KEPT_DEVICES:
+        reading.devices[name] = (msgspec.structs.replace(old, **changes), where)
+    return name
+
+
+def variable_facts(variables: dict[str, str], where: str) -> dict[str, Any]:
+    """What the server's variables set; nought leaves the choice to Ollama."""
+    facts: dict[str, Any] = {}
+    for variable, name in (
+        ("OLLAMA_NUM_PARALLEL", "slots"),
+        ("OLLAMA_MAX_LOADED_MODELS", "max_loaded_models"),
+        ("OLLAMA_CONTEXT_LENGTH", "context_default"),
+    ):
+        value = variables.get(variable, "")
+        if _COUNT.fullmatch(value) and int(value):
+            facts[name] = reported(int(value), f"{where}: {variable}")
+    alive = keep_alive_s(variables.get("OLLAMA_KEEP_ALIVE", ""))
+    if alive is not None:
+        facts["keep_alive_s"] = reported(alive, f"{where}: OLLAMA_KEEP_ALIVE")
+    margin = variables.get("LLAMA_ARG_FIT_TARGET", "")
+    if _COUNT.fullmatch(margin):
+        facts["fit_margin_bytes"] = reported(min(int(margin), 2**40) * MIB, f"{where}: LLAMA_ARG_FIT_TARGET")
+    if (fit := variables.get("LLAMA_ARG_FIT", "").lower()) in ("on", "off", "1", "0", "true", "false"):
+        facts["fit"] = reported(fit in ("on", "1", "true"), f"{where}: LLAMA_ARG_FIT")
+    return facts
+
+
+def keep_alive_s(text: str) -> float | None:
+    """How long a model stays: a duration, a number of seconds, or for ever."""
+    if re.fullmatch(r"-\d{1,12}(?:\.\d+)?\w{0,2}", text):
+        return FOR_EVER
+    value = float(text) if _COUNT.fullmatch(text) else parse_seconds(text)
+    if value is None:
+        return FOR_EVER if text.startswith("2562047h") else None
+    return FOR_EVER if value > _MOST_SECONDS else value

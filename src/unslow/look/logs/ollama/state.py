@@ -11,12 +11,17 @@ from unslow.facts.runtime import Buffer, PastLoad, SeenDevice
 from unslow.facts.snapshot import Contradiction
 from unslow.facts.values import NOT_LOOKED, Known, reported
 
-# Lines as Ollama writes them, `time=... level=INFO msg="several words" key=value`, and the way people quote them.
-# A quoted line may have lost its head, its quotes or its brackets; so the fields are found wherever they stand.
-
+FactsByName = dict[str, Known[Any]]
+Take = TypeVar("Take", bound=Callable[..., bool])
 LONGEST_LINE = 8192
 MOST_MESSAGE = 300
+KEPT_LOADS = 200
+KEPT_REQUESTS = 200
+KEPT_DEVICES = 64
+KEPT_KINDS = 60
+KEPT_OF_A_KIND = 2
 
+# a line
 _FIELD = re.compile(
     r"(?<![\w.])([A-Za-z_][\w.]{0,60})="
     r'(?:"((?:[^"\\]|\\.)*)'  # "in quotes", or cut off inside them
@@ -27,6 +32,18 @@ _TIME = re.compile(r"\b(\d{4}[-/]\d\d[-/]\d\d[ T]\d\d:\d\d:\d\d)|\b(\d{1,2}:\d\d
 _ESCAPED = re.compile(r"\\(.)")
 _TARGET = re.compile(r"\bgfx[0-9a-f]{3,5}\b")
 """What AMD calls the architecture of a GPU; the field that holds it has changed its name."""
+
+# sizes and durations, as Go writes them
+_SIZE = re.compile(r"(?<![-\d.])(\d{1,18}(?:\.\d{1,9})?)\s?([KMGTP]?)(i?)B\b", re.IGNORECASE)
+_PLAIN = re.compile(r"\d{1,18}")
+_POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5}
+_PART = r"\d{1,15}(?:\.\d{1,12})?(?:h|ms|m|s|µs|μs|us|ns)"  # both Greek letters: keyboards and fonts differ
+_DURATION = re.compile(rf"(?:{_PART}){{1,6}}")
+DURATION = _DURATION.pattern  # A duration inside another pattern
+_PARTS = re.compile(r"(\d{1,15}(?:\.\d{1,12})?)(h|ms|m|s|µs|μs|us|ns)")
+_SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "µs": 1e-6, "μs": 1e-6, "us": 1e-6, "ns": 1e-9}
+_MOST_BYTES = 2**60
+_MOST_SECONDS = 1e9
 
 
 class Line(NamedTuple):
@@ -56,28 +73,6 @@ class Line(NamedTuple):
         target = "" if _TARGET.search(message) else next(filter(_TARGET.fullmatch, self.fields.values()), "")
         said = ": ".join(part for part in (message, target, *more) if part)
         return masked_text(said)[:MOST_MESSAGE]
-
-
-def parse_line(text: str, where: str) -> Line:
-    """The fields of a line by name; of one that is given twice the first."""
-    text = text[:LONGEST_LINE]
-    if '=\\"' in text:
-        text = text.replace('\\"', '"')  # a line inside JSON, as `docker inspect` and log collectors keep it
-    fields: dict[str, str] = {}
-    for name, quoted, listed, bare in _FIELD.findall(text):
-        fields.setdefault(name, _ESCAPED.sub(r"\1", quoted) if quoted else listed or bare.rstrip("."))
-    return Line(text, fields, where)
-
-
-FactsByName = dict[str, Known[Any]]
-
-KEPT_LOADS = 200
-KEPT_REQUESTS = 200
-KEPT_DEVICES = 64
-KEPT_KINDS = 60
-KEPT_OF_A_KIND = 2
-
-Take = TypeVar("Take", bound=Callable[..., bool])
 
 
 class Rules(list[tuple[tuple[str, ...], Callable[["Reading", Line], bool], bool]]):
@@ -199,17 +194,18 @@ class Reading:
         self.surely = self.surely or line.where
 
 
-_SIZE = re.compile(r"(?<![-\d.])(\d{1,18}(?:\.\d{1,9})?)\s?([KMGTP]?)(i?)B\b", re.IGNORECASE)
-_PLAIN = re.compile(r"\d{1,18}")
-_POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5}
-_PART = r"\d{1,15}(?:\.\d{1,12})?(?:h|ms|m|s|µs|μs|us|ns)"  # both Greek letters: keyboards and fonts differ
-_DURATION = re.compile(rf"(?:{_PART}){{1,6}}")
-_PARTS = re.compile(r"(\d{1,15}(?:\.\d{1,12})?)(h|ms|m|s|µs|μs|us|ns)")
-_SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "µs": 1e-6, "μs": 1e-6, "us": 1e-6, "ns": 1e-9}
-_MOST_BYTES = 2**60
-_MOST_SECONDS = 1e9
+def parse_line(text: str, where: str) -> Line:
+    """The fields of `time=... level=INFO msg="several words" key=value` by name; of one that is given twice the first.
 
-DURATION = _DURATION.pattern  # A duration inside another pattern
+    A line that somebody quotes may have lost its head, quotes or brackets: fields are found wherever they stand.
+    """
+    text = text[:LONGEST_LINE]
+    if '=\\"' in text:
+        text = text.replace('\\"', '"')  # a line inside JSON, as `docker inspect` and log collectors keep it
+    fields: dict[str, str] = {}
+    for name, quoted, listed, bare in _FIELD.findall(text):
+        fields.setdefault(name, _ESCAPED.sub(r"\1", quoted) if quoted else listed or bare.rstrip("."))
+    return Line(text, fields, where)
 
 
 def parse_size_bytes(text: str) -> int | None:

@@ -17,6 +17,9 @@ from unslow.look.runtimes._given_settings import GivenSettings
 _LONGEST = 500
 _MOST_VALUES = 64
 _NUMBER = re.compile(r"-?\d{1,9}(?:\.\d{1,9})?")
+OLD, NEW = (1, 76), (1, 117)  # The versions whose defaults are known: what lies between them had the one or the other
+_CACHE_TYPES = {"0": "f16", "1": "q8_0", "2": "q4_0"}
+_NAMED_TYPES = ("f16", "bf16", "q8_0", "q5_1", "q4_0")
 
 
 class Takes(Enum):
@@ -49,6 +52,7 @@ class Given(NamedTuple):
         return self.values[0] if self.values else ""
 
 
+Settings = Mapping[str, Given]
 NOT_GIVEN = Given((), "")
 
 
@@ -162,6 +166,12 @@ def _following(name: str, command: Sequence[str], at: int) -> tuple[str, ...]:
     return tuple(takewhile(belongs, command[at : at + most]))
 
 
+def without_secrets(command: Sequence[str]) -> list[str]:
+    """The command line as anybody may see it."""
+    secrets = [(flag.start, flag.end) for flag in spelled_flags(command) if flag.name in SECRET]
+    return with_secrets_hidden(command, secrets)
+
+
 def parse_config(data: Any, source: str) -> dict[str, Given]:
     """The settings of a `.kcpps` file, which holds every one of them, defaults too."""
     if not isinstance(data, Mapping):
@@ -187,19 +197,6 @@ def _values(value: Any) -> tuple[str, ...] | None:
             return tuple(str(part)[:_LONGEST] for part in value[:_MOST_VALUES] if isinstance(part, str | int | float))
         case _:
             return None
-
-
-def without_secrets(command: Sequence[str]) -> list[str]:
-    """The command line as anybody may see it."""
-    secrets = [(flag.start, flag.end) for flag in spelled_flags(command) if flag.name in SECRET]
-    return with_secrets_hidden(command, secrets)
-
-
-OLD, NEW = (1, 76), (1, 117)  # The versions whose defaults are known: what lies between them had the one or the other
-_CACHE_TYPES = {"0": "f16", "1": "q8_0", "2": "q4_0"}
-_NAMED_TYPES = ("f16", "bf16", "q8_0", "q5_1", "q4_0")
-
-Settings = Mapping[str, Given]
 
 
 def requested_settings(given: Settings, version: str) -> Runtime:

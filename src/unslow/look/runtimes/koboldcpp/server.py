@@ -29,9 +29,72 @@ from unslow.look.system import Answer, LookError, System, try_fact
 from unslow.look.system.http import is_port, reachable_host
 
 NAME = "KoboldCpp"
+DEFAULT_PORT = "5001"
 VERSION, MODEL = "/api/extra/version", "/api/v1/model"
 CONTEXT, SPEED = "/api/extra/true_max_context_length", "/api/extra/perf"
 _NO_MODEL = ("inactive", "koboldcpp/inactive", "")
+_MOST_WORDS = 8
+
+
+def find(processes: Sequence[Process]) -> list[Process]:
+    """Each KoboldCpp once: the program starts itself again after it has unpacked itself."""
+
+    def is_script(process: Process) -> bool:
+        words = words_of(process.command()) if process.name.startswith(("python", "pypy")) else []
+        return any(word.endswith("koboldcpp.py") for word in words[1:_MOST_WORDS])
+
+    return outermost([p for p in processes if is_script(p) or p.name.startswith("koboldcpp")], processes)
+
+
+def read(process: Process, api_key: str) -> tuple[Subject, ...]:
+    """Everything that can be seen of a process."""
+    given = parse_command(words_of(process.command()))
+    config = absolute_path(given["config"].value, process.folder()) if "config" in given else not_found("no --config")
+    if isinstance(config, Known):  # a file of settings, where the command line names one, decides instead
+        system, written = process.system, config.value
+        data = read_in_roots(process.roots(), lambda root: Answer(0, system.read_bytes(root + written)).json())
+        given |= parse_config(data, written)
+    url = url_of(given)
+    # the password that it was started with is kept in no fact
+    pairs = (word.partition("=") for word in process.text("environ").split("\0"))
+    of_environment = next((value for name, _, value in pairs if name == "KCPP_PASSWORD"), "")
+    password = api_key or given.get("password", NOT_GIVEN).value or of_environment
+    http = _answers(Server(process.system, url, password))
+    family = [process, *started_by(process, read_processes(process.system))]
+    worker = max(family, key=lambda p: resident_bytes(p).value_or(0))  # which holds the model
+    log_path, log = read_own_log(process)
+    asked = requested_settings(given, http.runtime.version.value_or(""))
+    decided = overlaid(overlaid(asked, log.runtime), http.runtime)
+    name = reported(NAME, f"/proc/{process.pid}/comm")
+    shown = process_facts(process, name, without_secrets, reported(url, COMMAND), log_path)
+    shown = msgspec.structs.replace(shown, pid=reported(worker.pid, "/proc"), resident_bytes=resident_bytes(worker))
+    path = given.get("model_param", NOT_GIVEN).value
+    file = absolute_path(path, process.folder()) if path else not_found("the command line names no model file")
+    model = overlaid(overlaid(log.model, http.model), Model(path=file))
+    subject = Subject(runtime=overlaid(decided, shown), model=model)
+    return (with_file(process.system, subject, process.roots()),)
+
+
+def _answers(server: Server) -> Subject:
+    try:
+        if answers_as_kobold(server):
+            return read_subject(server)
+        why = not_found(f"something else answers at {server.url}")
+    except LookError as error:
+        why = not_found(error.why, "wait until the model is loaded")
+    return Subject(runtime=Runtime(url=why, state=why), model=Model(name=why))
+
+
+def url_of(given: dict[str, Given]) -> str:
+    """Where it listens, seen from this machine: on every address unless told otherwise."""
+    host, port = given.get("host", NOT_GIVEN).value, given.get("port", NOT_GIVEN).value
+    return f"{'https' if 'ssl' in given else 'http'}://{reachable_host(host)}:{port if is_port(port) else DEFAULT_PORT}"
+
+
+def read_url(system: System, url: str, api_key: str) -> tuple[Subject, ...] | None:
+    """What answers at a URL, if it is KoboldCpp."""
+    server = Server(system, url.rstrip("/").removesuffix("/v1"), api_key)
+    return (read_subject(server),) if answers_as_kobold(server) else None
 
 
 def answers_as_kobold(server: Server) -> bool:
@@ -91,70 +154,3 @@ def _speed(data: Any, source: str, speed: str, milliseconds: str) -> Fact[float]
     if isinstance(each, Known) and each.value >= 1e-3:  # noqa: PLR2004 (a million tokens a second is none)
         return reported(1000 / each.value, f"{source}: {milliseconds}")
     return failed(f"{source} holds no {speed}")
-
-
-_MOST_WORDS = 8
-
-
-def find(processes: Sequence[Process]) -> list[Process]:
-    """Each KoboldCpp once: the program starts itself again after it has unpacked itself."""
-
-    def is_script(process: Process) -> bool:
-        words = words_of(process.command()) if process.name.startswith(("python", "pypy")) else []
-        return any(word.endswith("koboldcpp.py") for word in words[1:_MOST_WORDS])
-
-    return outermost([p for p in processes if is_script(p) or p.name.startswith("koboldcpp")], processes)
-
-
-DEFAULT_PORT = "5001"
-
-
-def read_url(system: System, url: str, api_key: str) -> tuple[Subject, ...] | None:
-    """What answers at a URL, if it is KoboldCpp."""
-    server = Server(system, url.rstrip("/").removesuffix("/v1"), api_key)
-    return (read_subject(server),) if answers_as_kobold(server) else None
-
-
-def read(process: Process, api_key: str) -> tuple[Subject, ...]:
-    """Everything that can be seen of a process."""
-    given = parse_command(words_of(process.command()))
-    config = absolute_path(given["config"].value, process.folder()) if "config" in given else not_found("no --config")
-    if isinstance(config, Known):  # a file of settings, where the command line names one, decides instead
-        system, written = process.system, config.value
-        data = read_in_roots(process.roots(), lambda root: Answer(0, system.read_bytes(root + written)).json())
-        given |= parse_config(data, written)
-    url = url_of(given)
-    # the password that it was started with is kept in no fact
-    pairs = (word.partition("=") for word in process.text("environ").split("\0"))
-    of_environment = next((value for name, _, value in pairs if name == "KCPP_PASSWORD"), "")
-    password = api_key or given.get("password", NOT_GIVEN).value or of_environment
-    http = _answers(Server(process.system, url, password))
-    family = [process, *started_by(process, read_processes(process.system))]
-    worker = max(family, key=lambda p: resident_bytes(p).value_or(0))  # which holds the model
-    log_path, log = read_own_log(process)
-    asked = requested_settings(given, http.runtime.version.value_or(""))
-    decided = overlaid(overlaid(asked, log.runtime), http.runtime)
-    name = reported(NAME, f"/proc/{process.pid}/comm")
-    shown = process_facts(process, name, without_secrets, reported(url, COMMAND), log_path)
-    shown = msgspec.structs.replace(shown, pid=reported(worker.pid, "/proc"), resident_bytes=resident_bytes(worker))
-    path = given.get("model_param", NOT_GIVEN).value
-    file = absolute_path(path, process.folder()) if path else not_found("the command line names no model file")
-    model = overlaid(overlaid(log.model, http.model), Model(path=file))
-    subject = Subject(runtime=overlaid(decided, shown), model=model)
-    return (with_file(process.system, subject, process.roots()),)
-
-
-def url_of(given: dict[str, Given]) -> str:
-    """Where it listens, seen from this machine: on every address unless told otherwise."""
-    host, port = given.get("host", NOT_GIVEN).value, given.get("port", NOT_GIVEN).value
-    return f"{'https' if 'ssl' in given else 'http'}://{reachable_host(host)}:{port if is_port(port) else DEFAULT_PORT}"
-
-
-def _answers(server: Server) -> Subject:
-    try:
-        if answers_as_kobold(server):
-            return read_subject(server)
-        why = not_found(f"something else answers at {server.url}")
-    except LookError as error:
-        why = not_found(error.why, "wait until the model is loaded")
-    return Subject(runtime=Runtime(url=why, state=why), model=Model(name=why))

@@ -1,4 +1,9 @@
-"""How llama-server is measured: its own `/completion`, the slots that are free, the scores of a given text."""
+"""How llama-server is measured: its own `/completion`, the slots that are free, the scores of a given text.
+
+`/completion` takes any slot, has no early end, and tells the server's timings. It counts the first token, which comes
+from the logits of the prompt, and times the steps after it: `predicted_n` tokens in `predicted_ms` are n - 1 steps.
+`prompt_n` are the tokens that were computed, `cache_n` those that were not.
+"""
 
 import hashlib
 import re
@@ -27,6 +32,10 @@ from unslow.look.runtimes._gguf_process import read_api_key
 from unslow.look.server_answers import objects_at, value_at
 from unslow.look.system import ExchangeError, Line, LookError, System, try_look
 
+CLOCK = "server timings"
+GREEDY = {"samplers": ["top_k"], "top_k": 1, "temperature": 0.0}
+"""One look over the logits: the chain always ends in a draw, here from the one token that is left."""
+_PATH = "/completion"
 _TEMPLATE_PATH = "/apply-template"
 _TURNS = [
     {"role": "system", "content": "Be brief."},
@@ -36,39 +45,32 @@ _TURNS = [
 ]
 _LATER = re.compile(r"\d+|\b(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*")
 """Some templates write the day of today."""
-
-
-def read_written_turns(system: System, target: Target) -> str:
-    """A sign of the way that a conversation is written: two that are alike have the same; LookError where it is hidden.
-
-    llama-server answers without any computing by its model (`/apply-template` in its server.cpp).
-    """
-    if not target.runtime.endswith("llama.cpp"):
-        raise LookError(f"{target.runtime} does not show how it writes a conversation", Absence.NOT_SUPPORTED)
-    named = {"model": target.model} if target.model else {}  # a router wants it
-    answer = target.server(system).ask(_TEMPLATE_PATH, "POST", {"messages": _TURNS, **named}, 30.0)
-    if answer.status != OK:
-        raise LookError(f"{target.url}{_TEMPLATE_PATH} answered {answer.status}", Absence.NOT_SUPPORTED)
-    return parse_written_turns(answer.json())
-
-
-def parse_written_turns(answer: Any) -> str:
-    """The sign of an answer; LookError where it holds no text."""
-    prompt = value_at(answer, "prompt")
-    if not isinstance(prompt, str) or not prompt:
-        raise LookError(f"{_TEMPLATE_PATH} gave no text", Absence.FAILED)
-    return hashlib.sha256(_LATER.sub("", prompt).encode()).hexdigest()[:16]
-
-
-# llama-server's own `/completion`: any slot, no early end, and the server's timings.
-# It counts the first token, which comes from the logits of the prompt, and times the steps after it: `predicted_n`
-# tokens in `predicted_ms` are n - 1 steps. `prompt_n` are the tokens that were computed, `cache_n` those that were not.
-
-CLOCK = "server timings"
-GREEDY = {"samplers": ["top_k"], "top_k": 1, "temperature": 0.0}
-"""One look over the logits: the chain always ends in a draw, here from the one token that is left."""
 _BROKE_OFF = "the answer ended without the server's timings: did it break off?"
-_PATH = "/completion"
+_CERTAIN = 10_000.0  # Far above the logits of any model
+
+
+class FreeSlots(NamedTuple):
+    """Slots that hold no conversation, so that measuring on them pushes none out; and how many work for others."""
+
+    unused: tuple[int, ...] = ()
+    busy: int = 0
+    talking: int = 0  # Slots that hold a conversation: their task did more than measure
+
+
+class _Top(msgspec.Struct):
+    id: Count
+
+
+class _Token(msgspec.Struct):
+    """One entry of `completion_probabilities`, as llama-server has it since the end of 2024."""
+
+    id: Count
+    logprob: LogProbability
+    top_logprobs: Annotated[list[_Top], msgspec.Meta(min_length=1)]
+
+
+class _Answer(msgspec.Struct):
+    completion_probabilities: Annotated[list[_Token], msgspec.Meta(min_length=1)]
 
 
 def ask(system: System, target: Target, question: Question, heard: PartialAnswer) -> Reply:
@@ -156,14 +158,6 @@ def reply_of(times: Timings, question: Question, heard: PartialAnswer, total_s: 
     )
 
 
-class FreeSlots(NamedTuple):
-    """Slots that hold no conversation, so that measuring on them pushes none out; and how many work for others."""
-
-    unused: tuple[int, ...] = ()
-    busy: int = 0
-    talking: int = 0  # Slots that hold a conversation: their task did more than measure
-
-
 def read_key_of(system: System, runtime: Runtime) -> str:
     """The API key that the server itself was started with, where its process can be read; empty otherwise."""
     return read_api_key(Process(system, runtime.pid.value, "")) if isinstance(runtime.pid, Known) else ""
@@ -185,32 +179,14 @@ def parse_free_slots(slots: Any) -> FreeSlots:
     return FreeSlots(tuple(n for n in free if isinstance(n, int)), len(known) - len(idle), len(talking))
 
 
-# llama-server tells the probability of a token that it generates, so it is made to generate the one that follows.
-# A bias makes the true token certain to be taken, and with `post_sampling_probs` off the probabilities are those of the
-# model before any bias or sampler: `get_token_probabilities` in its server-common.cpp reads the logits themselves. The
-# prompt stays in the cache, so each place costs the tokens since the last one.
-
-_CERTAIN = 10_000.0  # Far above the logits of any model
-
-
-class _Top(msgspec.Struct):
-    id: Count
-
-
-class _Token(msgspec.Struct):
-    """One entry of `completion_probabilities`, as llama-server has it since the end of 2024."""
-
-    id: Count
-    logprob: LogProbability
-    top_logprobs: Annotated[list[_Top], msgspec.Meta(min_length=1)]
-
-
-class _Answer(msgspec.Struct):
-    completion_probabilities: Annotated[list[_Token], msgspec.Meta(min_length=1)]
-
-
 def score(system: System, target: Target, text: ScoredText) -> Scored:
-    """Place by place, until all are asked or the time is over; one place at least."""
+    """Place by place, until all are asked or the time is over; one place at least.
+
+    llama-server tells the probability of a token that it generates, so it is made to generate the one that follows. A
+    bias makes the true token certain to be taken, and with `post_sampling_probs` off the probabilities are those of the
+    model before any bias or sampler: `get_token_probabilities` in its server-common.cpp reads the logits themselves.
+    The prompt stays in the cache, so each place costs the tokens since the last one.
+    """
     server, tokens = target.server(system), scored_tokens(system, target, text)
     end = system.clock() + text.seconds
     found: list[tuple[int, _Token]] = []
@@ -256,3 +232,25 @@ def parse_token(answer: Any, wanted: int) -> _Token:
     if token.id != wanted:
         raise LookError("the server generated another token than the one that it was told to", Absence.NOT_SUPPORTED)
     return token
+
+
+def read_written_turns(system: System, target: Target) -> str:
+    """A sign of the way that a conversation is written: two that are alike have the same; LookError where it is hidden.
+
+    llama-server answers without any computing by its model (`/apply-template` in its server.cpp).
+    """
+    if not target.runtime.endswith("llama.cpp"):
+        raise LookError(f"{target.runtime} does not show how it writes a conversation", Absence.NOT_SUPPORTED)
+    named = {"model": target.model} if target.model else {}  # a router wants it
+    answer = target.server(system).ask(_TEMPLATE_PATH, "POST", {"messages": _TURNS, **named}, 30.0)
+    if answer.status != OK:
+        raise LookError(f"{target.url}{_TEMPLATE_PATH} answered {answer.status}", Absence.NOT_SUPPORTED)
+    return parse_written_turns(answer.json())
+
+
+def parse_written_turns(answer: Any) -> str:
+    """The sign of an answer; LookError where it holds no text."""
+    prompt = value_at(answer, "prompt")
+    if not isinstance(prompt, str) or not prompt:
+        raise LookError(f"{_TEMPLATE_PATH} gave no text", Absence.FAILED)
+    return hashlib.sha256(_LATER.sub("", prompt).encode()).hexdigest()[:16]

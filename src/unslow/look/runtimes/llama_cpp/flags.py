@@ -1,4 +1,4 @@
-"""Which flags a build of llama-server has, and command lines of llama.cpp as people paste them."""
+"""The flags of llama.cpp: those that a build of llama-server has, and those of command lines as people paste them."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -25,6 +25,39 @@ _TIMEOUT_S = 15.0  # a build for CUDA looks for its devices first
 _LONGEST = 2**20  # of the text: it is about 60 kB
 _SERVERS = re.compile(r"llama-server[\w.-]{0,40}|llama(?:\.exe)?|server(?:\.exe)?")
 _FEWEST = 50  # flags: a text with fewer is not the help
+_MOST_KEPT = 8
+_ASKED: list[tuple[System, tuple[str, str], Mapping[str, str]]] = []  # Every program is asked once in a run
+# by the builds in which common/arg.cpp first had each flag; all others here are older than that file (b3717, 2024-09)
+SINCE: Mapping[str, int] = {
+    "-dev": 4168, "-ot": 5028, "--no-op-offload": 5346, "--swa-full": 5429, "--reasoning-budget": 5488, "-kvu": 5913,
+    "-cmoe": 6089, "-ncmoe": 6089, "--fit": 7407, "-fitt": 7407, "--sleep-idle-seconds": 7492, "-dio": 7668,
+    "--no-cache-prompt": 7716, "--spec-type": 7864, "--spec-draft-n-max": 8955, "-lm": LOAD_MODE,
+}  # fmt: skip
+VALUES_SINCE: Mapping[tuple[str, str], int] = {
+    ("-fa", "on"): FLASH_ATTENTION_TAKES_A_VALUE,
+    ("-ngl", "all"): 7553,
+    ("-sm", "tensor"): 8738,
+    ("-lm", "mmap+mlock"): 10145,
+    ("-lm", "auto"): 10364,
+    **{("--spec-type", f"ngram-{kind}"): 9109 for kind in ("simple", "map-k", "map-k4v", "mod", "cache")},
+    ("--spec-type", "draft-simple"): 9131,
+    ("--spec-type", "draft-eagle3"): 9131,
+    ("--spec-type", "draft-mtp"): 9180,
+    ("--spec-type", "draft-dflash"): 9831,
+    ("--spec-type", "draft-dspark"): 10163,
+}
+
+# pasted command lines
+_SOURCE = "command line"
+# long flags that other programs have too, and the few short ones that nothing else could mean
+_SHARED = frozenset({
+    "--model", "--host", "--port", "--api-key", "--threads", "--device", "--alias", "--parallel", "--seed", "--metrics",
+    "--numa", "--batch-size", "--temp", "--top-k", "--top-p", "--verbose", "--dtype", "--poll", "--prio", "--fit",
+    "--json-schema", "--grammar", "--help", "--version",
+})  # fmt: skip
+_SHORT = frozenset({"-ngl", "-fa", "-ctk", "-ctv", "-ub", "-ncmoe", "-cmoe", "-nkvo", "-ngld", "-fitt"})
+_SPELLINGS = frozenset(word for flag in FLAGS.values() for word in flag.spellings + flag.opposites)
+_OWN = frozenset(word for word in _SPELLINGS if word.startswith("--")) - _SHARED | _SHORT
 
 
 def read_own_options(system: System, runtime: Runtime) -> Mapping[str, str]:
@@ -54,10 +87,6 @@ def read_options(system: System, program: str, subcommand: str = "") -> Mapping[
     return found
 
 
-_ASKED: list[tuple[System, tuple[str, str], Mapping[str, str]]] = []  # Every program is asked once in a run
-_MOST_KEPT = 8
-
-
 def parse_help(text: str) -> dict[str, str]:
     """Every flag with its part of the text; those that are only there to say that they are gone are left out."""
     entries: list[list[str]] = []
@@ -77,32 +106,11 @@ def parse_help(text: str) -> dict[str, str]:
     return found
 
 
-# Which flags a build of llama-server has: by its own help, else by the build that brought each of them.
-# Builds are those in which common/arg.cpp first had the flag; all others here are older than that file (b3717,
-# 2024-09).
-
-SINCE: Mapping[str, int] = {
-    "-dev": 4168, "-ot": 5028, "--no-op-offload": 5346, "--swa-full": 5429, "--reasoning-budget": 5488, "-kvu": 5913,
-    "-cmoe": 6089, "-ncmoe": 6089, "--fit": 7407, "-fitt": 7407, "--sleep-idle-seconds": 7492, "-dio": 7668,
-    "--no-cache-prompt": 7716, "--spec-type": 7864, "--spec-draft-n-max": 8955, "-lm": LOAD_MODE,
-}  # fmt: skip
-VALUES_SINCE: Mapping[tuple[str, str], int] = {
-    ("-fa", "on"): FLASH_ATTENTION_TAKES_A_VALUE,
-    ("-ngl", "all"): 7553,
-    ("-sm", "tensor"): 8738,
-    ("-lm", "mmap+mlock"): 10145,
-    ("-lm", "auto"): 10364,
-    **{("--spec-type", f"ngram-{kind}"): 9109 for kind in ("simple", "map-k", "map-k4v", "mod", "cache")},
-    ("--spec-type", "draft-simple"): 9131,
-    ("--spec-type", "draft-eagle3"): 9131,
-    ("--spec-type", "draft-mtp"): 9180,
-    ("--spec-type", "draft-dflash"): 9831,
-    ("--spec-type", "draft-dspark"): 10163,
-}
-
-
 class Options:
-    """The flags of the build at hand; one without a number and without help is taken for a new one."""
+    """The flags of the build at hand, by its own help, else by the build that brought each of them.
+
+    One without a number and without help is taken for a new one.
+    """
 
     def __init__(self, runtime: Runtime, told: Mapping[str, str]) -> None:
         self._build, self._told = build_number(runtime.version), told
@@ -135,18 +143,6 @@ class Options:
 
     def _reaches(self, since: int) -> bool:
         return self._build is None or self._build >= since
-
-
-_SOURCE = "command line"
-# long flags that other programs have too, and the few short ones that nothing else could mean
-_SHARED = frozenset({
-    "--model", "--host", "--port", "--api-key", "--threads", "--device", "--alias", "--parallel", "--seed", "--metrics",
-    "--numa", "--batch-size", "--temp", "--top-k", "--top-p", "--verbose", "--dtype", "--poll", "--prio", "--fit",
-    "--json-schema", "--grammar", "--help", "--version",
-})  # fmt: skip
-_SHORT = frozenset({"-ngl", "-fa", "-ctk", "-ctv", "-ub", "-ncmoe", "-cmoe", "-nkvo", "-ngld", "-fitt"})
-_SPELLINGS = frozenset(word for flag in FLAGS.values() for word in flag.spellings + flag.opposites)
-_OWN = frozenset(word for word in _SPELLINGS if word.startswith("--")) - _SHARED | _SHORT
 
 
 def parse_command(command: Sequence[str], environment: Mapping[str, str]) -> Subject:

@@ -16,28 +16,44 @@ from unslow.look.command_line import UNSET
 from unslow.look.contradictions import added_contradictions
 from unslow.look.gguf_server_flags import parse_settings, without_secrets
 from unslow.look.openai_api import LOCKED, OK, Server, json_if_ok
+from unslow.look.runtimes._gguf_answers import http_subject, is_router, read_answers
 from unslow.look.runtimes._gguf_process import is_llama_server, read_log
-from unslow.look.runtimes._gguf_server import (
-    http_subject,
-    is_router,
-    read_answers,
-    read_server,
-    settled_subject,
-    with_file,
-)
+from unslow.look.runtimes._gguf_server import read_server, settled_subject, with_file
 from unslow.look.runtimes._gguf_settings import requested_settings
 from unslow.look.server_answers import objects_at, value_at
 from unslow.look.system import Answer, LookError, System, try_look
 from unslow.look.system.http import is_local_url, is_port
 
-# llama-swap: a proxy that starts and stops servers, mostly llama-servers, as models are asked for.
-# `GET /running` lists those that run, since v100 with their command lines; it loads nothing.
-
 MOST_MODELS = 64
+_LOADING = 503
+
+
+def read_url(system: System, url: str, api_key: str) -> tuple[Subject, ...] | None:
+    """The server, or the servers behind a router, at a URL; None where something else answers."""
+    server = Server(system, url.rstrip("/"), api_key)
+    health = server.ask("/health")
+    if health.status == OK and health.body.strip() == b"OK":  # llama-swap, in two letters and no JSON
+        return read_swap(server)
+    props = server.ask("/props")
+    if is_router(json_if_ok(props)):  # one subject for each model that it has loaded; nothing is loaded by asking
+        return tuple(_router_child(server, model) for model in loaded_models(server.json("/models")))
+    return (read_server(system, server.url, api_key),) if _is_llama_server(health, props) else None
+
+
+def _is_llama_server(health: Answer, props: Answer) -> bool:
+    """By its settings; while they are locked or not there yet, by how it says so."""
+    if props.status == OK:
+        return value_at(json_if_ok(props), "default_generation_settings") is not None
+    if props.status == _LOADING:
+        return health.status == _LOADING and b"Loading model" in health.body
+    return props.status in LOCKED and value_at(json_if_ok(health), "status") == "ok"
 
 
 def read_swap(server: Server) -> tuple[Subject, ...] | None:
-    """One subject for each llama-server that runs behind it; None where it is no llama-swap."""
+    """One subject for each llama-server behind a llama-swap, which starts them as models are asked for; None elsewhere.
+
+    `GET /running` lists those that run, since v100 with their command lines; it loads nothing.
+    """
     running = try_look(None, server.json, "/running")
     if not isinstance(value_at(running, "running"), list):
         return None
@@ -99,30 +115,6 @@ def _router_child(server: Server, model: dict[str, Any]) -> Subject:
     )
     whole = msgspec.structs.replace(subject, runtime=overlaid(subject.runtime, own))
     return with_file(server.system, whole, [""]) if is_local_url(server.url) else whole
-
-
-_LOADING = 503
-
-
-def read_url(system: System, url: str, api_key: str) -> tuple[Subject, ...] | None:
-    """The server, or the servers behind a router, at a URL; None where something else answers."""
-    server = Server(system, url.rstrip("/"), api_key)
-    health = server.ask("/health")
-    if health.status == OK and health.body.strip() == b"OK":  # llama-swap, in two letters and no JSON
-        return read_swap(server)
-    props = server.ask("/props")
-    if is_router(json_if_ok(props)):  # one subject for each model that it has loaded; nothing is loaded by asking
-        return tuple(_router_child(server, model) for model in loaded_models(server.json("/models")))
-    return (read_server(system, server.url, api_key),) if _is_llama_server(health, props) else None
-
-
-def _is_llama_server(health: Answer, props: Answer) -> bool:
-    """By its settings; while they are locked or not there yet, by how it says so."""
-    if props.status == OK:
-        return value_at(json_if_ok(props), "default_generation_settings") is not None
-    if props.status == _LOADING:
-        return health.status == _LOADING and b"Loading model" in health.body
-    return props.status in LOCKED and value_at(json_if_ok(health), "status") == "ok"
 
 
 def read_embedded(system: System, url: str, pid: int, version: str, log_path: str, model_path: str) -> Subject:

@@ -14,8 +14,12 @@ from unslow.look.system import Answer, LookError, System
 
 GREETING = "/lmstudio-greeting"
 V1, V0 = "/api/v1/models", "/api/v0/models"
+PROGRAM = "lms"
 _PARAMETERS = re.compile(r"(\d{1,5}(?:\.\d{1,3})?)\s*([BMT])\b")
 _SCALES = {"M": 1e6, "B": 1e9, "T": 1e12}
+_SELECTED = re.compile(r"(\S{1,120})@(\d[\w.+-]{0,40})\s+✓\s+(\S.{0,80})")
+_GPU_WORDS = {"cuda": "CUDA", "rocm": "ROCm", "vulkan": "Vulkan", "metal": "Metal", "mlx": "MLX"}
+_FOR_EVER_S = -1.0
 
 
 class Instance(NamedTuple):
@@ -26,6 +30,15 @@ class Instance(NamedTuple):
     model: Model
     size_bytes: Fact[int]
     format: str = ""  # gguf or mlx
+
+
+class Lms(NamedTuple):
+    """What the command line told."""
+
+    loaded: Mapping[str, tuple[str, Runtime]] = {}
+    """The path of each loaded model's file, below the folder of models, and its runtime; by the name of its load."""
+    engines: dict[str, str] | None = None
+    """The engine in use for each format of models: a name that holds its backend, and its version."""
 
 
 def greets(server: Server) -> bool:
@@ -105,27 +118,12 @@ def parse_parameters(written: str, source: str) -> Fact[int]:
     return estimated(round(float(found[1]) * _SCALES[found[2]]), f"{source}: {written[:40]}")
 
 
-# `lms`, the command line of LM Studio: what its API over HTTP leaves out.
-# Most of its commands start the daemon where none runs. With `--port` they don't: they talk to the server at that port
-# or end. So nothing is run here but with the port of a server that has just answered.
-
-PROGRAM = "lms"
-_SELECTED = re.compile(r"(\S{1,120})@(\d[\w.+-]{0,40})\s+✓\s+(\S.{0,80})")
-_GPU_WORDS = {"cuda": "CUDA", "rocm": "ROCm", "vulkan": "Vulkan", "metal": "Metal", "mlx": "MLX"}
-_FOR_EVER_S = -1.0
-
-
-class Lms(NamedTuple):
-    """What the command line told."""
-
-    loaded: Mapping[str, tuple[str, Runtime]] = {}
-    """The path of each loaded model's file, below the folder of models, and its runtime; by the name of its load."""
-    engines: dict[str, str] | None = None
-    """The engine in use for each format of models: a name that holds its backend, and its version."""
-
-
 def read_lms(system: System, port: int, homes: Sequence[str]) -> Lms:
-    """What `lms` tells of the server at a port; nothing where it is not installed."""
+    """What `lms`, its command line, tells of the server at a port; nothing where it is not installed.
+
+    Most of its commands start the daemon where none runs. With `--port` they don't: they talk to the server at that
+    port or end. So nothing is run here but with the port of a server that has just answered.
+    """
     for program in (PROGRAM, *(f"{home}/bin/lms" for home in homes)):
         try:
             listed = _run(system, program, "ps", "--json", "--port", str(port))

@@ -50,9 +50,15 @@ def commands_for(changes: Sequence[Change], runtime: Runtime, at_hand: AtHand = 
     """The clicks first, for they hold for the load that follows."""
     asked = list({change.knob: change for change in changes}.values())  # the last word on a knob counts
     wanted = Wanted({change.knob: change.value for change in asked}, runtime, at_hand)
-    left = tuple((change, why) for change in asked if (why := _why_not(change, wanted) or _missing(change, wanted)))
-    have = [change for change in asked if not _why_not(change, wanted) and not _missing(change, wanted)]
-    to_fill_in = [change for change in asked if not _why_not(change, wanted) and _missing(change, wanted)]
+    have, to_fill_in, left = [], [], []
+    for change in asked:
+        refused, missing = _why_not(change, wanted), _missing(change, wanted)
+        if refused or missing:
+            left.append((change, refused or missing))
+        else:
+            have.append(change)
+        if missing and not refused:
+            to_fill_in.append(change)
     short = tuple(_load_line([change], wanted) for change in to_fill_in)
     advice = tuple(line for change in asked for line in _advice(change, wanted))
     model = _model(wanted)
@@ -62,7 +68,7 @@ def commands_for(changes: Sequence[Change], runtime: Runtime, at_hand: AtHand = 
     unnamed = model == MODEL and any(MODEL in line.split() for line in lines)
     notes = (by_hand(_UNNAMED),) if unnamed else ()
     argv = ("lms", "load", model, *_flags(have, wanted)) if have and not _by_http(have) and model != MODEL else ()
-    return Commands(short if load else (), (*lines, *notes), left, argv)
+    return Commands(short if load else (), (*lines, *notes), tuple(left), argv)
 
 
 def _load_line(changes: Sequence[Change], wanted: Wanted) -> str:

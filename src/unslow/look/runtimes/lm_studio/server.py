@@ -25,12 +25,24 @@ from unslow.look.server_answers import value_at
 from unslow.look.system import Answer, LookError, System, try_look
 from unslow.look.system.http import is_local_url
 
+NAME = "LM Studio"
 DEFAULT_PORT = 1234
+LOGS = "server-logs"
+HOW_TO_GET = "run `lms log stream --source runtime`, load the model again, and give what it prints to `unslow triage`"
 _APPS = ("LM Studio", "lm-studio", "llmster")
 _WORKERS = ("node", "llama-server")
 _HOME = re.compile(r"^(/.{0,400}?/(?:\.lmstudio|\.cache/lm-studio))/")
 _CONFIG = ".internal/http-server-config.json"
 _SMALL = 65536
+_SAFE = re.compile(r"(?!.*(?:^|/)\.\.(?:/|$))[^/\0][^\0]*")
+_UNTOLD = not_supported("LM Studio's API does not tell it", HOW_TO_GET)
+_NOT_IN_API = (
+    "gpu_layers", "layers", "devices", "buffers", "kv_type_k", "kv_type_v", "threads", "ubatch", "speculative",
+    "draft_acceptance", "prompts_reprocessed", "tensor_overrides",
+)  # fmt: skip
+_NO_VERSION = not_supported("neither its API nor `lms` tells the version of the app", "Help > About in the app")
+_NOTHING_LOADED = not_found("no model is loaded", "load one: `lms load`")
+_SERVER_OFF = "switch the server on: `lms server start`, or Developer > Status in the app"
 
 
 def find(processes: Sequence[Process]) -> list[Process]:
@@ -41,6 +53,108 @@ def find(processes: Sequence[Process]) -> list[Process]:
         if process.name.startswith(_APPS) or (process.name in _WORKERS and _home_in(words_of(process.command())))
     ]
     return outermost(own, processes)
+
+
+def _home_in(paths: Sequence[str]) -> str:
+    return next((found[1] for path in paths if (found := _HOME.match(path))), "")
+
+
+def read(process: Process, api_key: str) -> tuple[Subject, ...]:
+    """The app or the daemon: by its server where that is on, and by the llama-servers that it started."""
+    system, homes = process.system, read_homes(process.system, process)
+    family = [process, *started_by(process, read_processes(system))]
+    children = [read_server(system, member) for member in family if is_server(member)]
+    server = Server(system, f"http://127.0.0.1:{read_port(system, homes).value_or(DEFAULT_PORT)}", api_key)
+    try:
+        if not greets(server):
+            raise LookError(f"something else answers at {server.url}")  # noqa: TRY301 (the same as no answer)
+        subjects, otherwise = list(_served(server, homes)), _idle(server.url)
+    except LookError as error:
+        why = not_found(f"its server does not tell: {error.why}", error.how_to_get or _SERVER_OFF)
+        silent = Subject(runtime=Runtime(url=why, state=why), model=Model(name=why, path=why))
+        subjects, otherwise = [], silent
+    found = []
+    for subject in _joined(subjects, children) or [otherwise]:
+        runtime = subject.runtime
+        shown = msgspec.structs.replace(
+            runtime,
+            name=reported(NAME, f"/proc/{process.pid}/comm"),
+            version=_NO_VERSION,  # that of the engine is not the app's
+            pid=runtime.pid if isinstance(runtime.pid, Known) else reported(process.pid, "/proc"),
+            command=runtime.command if isinstance(runtime.command, Known) else process.command(),
+            environment=runtime.environment if isinstance(runtime.environment, Known) else process.environment(),
+            container=process.container(),
+        )
+        found.append(msgspec.structs.replace(subject, runtime=shown))
+    return tuple(found)
+
+
+def read_url(system: System, url: str, api_key: str) -> tuple[Subject, ...] | None:
+    """What answers at a URL, if it is LM Studio."""
+    server = Server(system, url.rstrip("/").removesuffix("/v1"), api_key)
+    if not greets(server):
+        return None
+    here = is_local_url(server.url)
+    subjects = _served(server, read_homes(system) if here else [])
+    return subjects or (_idle(server.url),)
+
+
+def _served(server: Server, homes: list[str]) -> tuple[Subject, ...]:
+    """The models that a server has loaded; `homes` are those of this machine, and none for a server elsewhere."""
+    instances = read_instances(server)
+    parts = urlsplit(server.url)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    told = read_lms(server.system, port, homes) if homes and instances else Lms()
+    return tuple(_subject(server, instance, told, homes) for instance in instances)
+
+
+def _subject(server: Server, instance: Instance, told: Lms, homes: list[str]) -> Subject:
+    system, url = server.system, server.url
+    below, shown = told.loaded.get(instance.id, ("", Runtime()))
+    path: Fact[str] = not_supported("the file lies on another machine", "run unslow there")
+    if homes:
+        path = read_model_path(system, homes, instance, below)
+    untold: dict[str, Any] = dict.fromkeys(_NOT_IN_API, _UNTOLD)
+    engine = (told.engines or {}).get(instance.format or "gguf", "")
+    named = Runtime(
+        name=reported(NAME, url),
+        url=reported(url, "given"),
+        version=_NO_VERSION,
+        backends=backends_of(engine, "lms runtime ls") if told.engines is not None else _UNTOLD,
+        **untold,
+    )
+    model, size = msgspec.structs.replace(instance.model, path=path), instance.size_bytes
+    if isinstance(size, Known):  # of its files, which may hold more than its weights: a projector for images
+        model = msgspec.structs.replace(model, weights_bytes=estimated(size.value, f"{size.source}: size_bytes"))
+    subject = Subject(runtime=overlaid(named, overlaid(instance.runtime, shown)), model=model)
+    subject = with_folder(system, subject) if instance.format == "mlx" else with_file(system, subject, [""])
+    subject = read_logged(system, homes, subject) if homes else subject
+    model = msgspec.structs.replace(subject.model, name=reported(instance.id, url))
+    return msgspec.structs.replace(subject, model=model)
+
+
+def _idle(url: str) -> Subject:
+    runtime = Runtime(name=reported(NAME, url), url=reported(url, "given"), state=_NOTHING_LOADED)
+    return Subject(runtime=runtime, model=Model(name=_NOTHING_LOADED, path=_NOTHING_LOADED))
+
+
+def _joined(served: list[Subject], children: list[Subject]) -> list[Subject]:
+    """What the server says of a model, with what the llama-server that runs it shows; each of those belongs to one."""
+    left, result = list(children), []
+    for subject in served:
+        alone = len(served) == len(children) == 1
+        path = subject.model.path.value_or("")
+        by_file = [child for child in left if path and child.model.path.value_or("") == path]
+        child = next(iter(by_file), left[0] if alone and left else None)
+        if child is None:
+            result.append(subject)
+            continue
+        left.remove(child)
+        # clients know LM Studio's address and its name for the model: any other name could make it load one
+        runtime, model = overlaid(subject.runtime, child.runtime), overlaid(subject.model, child.model)
+        runtime = msgspec.structs.replace(runtime, url=subject.runtime.url)
+        result.append(Subject(runtime=runtime, model=msgspec.structs.replace(model, name=subject.model.name)))
+    return result + left
 
 
 def read_homes(system: System, process: Process | None = None) -> list[str]:
@@ -61,14 +175,6 @@ def read_port(system: System, homes: Sequence[str]) -> Fact[int]:
         if type(port) is int and 0 < port < 2**16:
             return reported(port, path)
     return estimated(DEFAULT_PORT, "default of LM Studio")
-
-
-def _home_in(paths: Sequence[str]) -> str:
-    return next((found[1] for path in paths if (found := _HOME.match(path))), "")
-
-
-LOGS = "server-logs"
-_SAFE = re.compile(r"(?!.*(?:^|/)\.\.(?:/|$))[^/\0][^\0]*")
 
 
 def read_model_path(system: System, homes: Sequence[str], instance: Instance, below: str) -> Fact[str]:
@@ -129,113 +235,3 @@ def _newest(system: System, folder: str) -> str:
     parted = [name.removesuffix(".log").partition(".") for name in names]
     keys = [(day, int(number) if number.isdecimal() else 0) for day, _, number in parted]
     return f"{folder}/{months[-1]}/{names[keys.index(max(keys))]}"
-
-
-NAME = "LM Studio"
-HOW_TO_GET = "run `lms log stream --source runtime`, load the model again, and give what it prints to `unslow triage`"
-_UNTOLD = not_supported("LM Studio's API does not tell it", HOW_TO_GET)
-_NOT_IN_API = (
-    "gpu_layers", "layers", "devices", "buffers", "kv_type_k", "kv_type_v", "threads", "ubatch", "speculative",
-    "draft_acceptance", "prompts_reprocessed", "tensor_overrides",
-)  # fmt: skip
-_NO_VERSION = not_supported("neither its API nor `lms` tells the version of the app", "Help > About in the app")
-_NOTHING_LOADED = not_found("no model is loaded", "load one: `lms load`")
-_SERVER_OFF = "switch the server on: `lms server start`, or Developer > Status in the app"
-
-
-def read_url(system: System, url: str, api_key: str) -> tuple[Subject, ...] | None:
-    """What answers at a URL, if it is LM Studio."""
-    server = Server(system, url.rstrip("/").removesuffix("/v1"), api_key)
-    if not greets(server):
-        return None
-    here = is_local_url(server.url)
-    subjects = _served(server, read_homes(system) if here else [])
-    return subjects or (_idle(server.url),)
-
-
-def read(process: Process, api_key: str) -> tuple[Subject, ...]:
-    """The app or the daemon: by its server where that is on, and by the llama-servers that it started."""
-    system, homes = process.system, read_homes(process.system, process)
-    family = [process, *started_by(process, read_processes(system))]
-    children = [read_server(system, member) for member in family if is_server(member)]
-    server = Server(system, f"http://127.0.0.1:{read_port(system, homes).value_or(DEFAULT_PORT)}", api_key)
-    try:
-        if not greets(server):
-            raise LookError(f"something else answers at {server.url}")  # noqa: TRY301 (the same as no answer)
-        subjects, otherwise = list(_served(server, homes)), _idle(server.url)
-    except LookError as error:
-        why = not_found(f"its server does not tell: {error.why}", error.how_to_get or _SERVER_OFF)
-        silent = Subject(runtime=Runtime(url=why, state=why), model=Model(name=why, path=why))
-        subjects, otherwise = [], silent
-    found = []
-    for subject in _joined(subjects, children) or [otherwise]:
-        runtime = subject.runtime
-        shown = msgspec.structs.replace(
-            runtime,
-            name=reported(NAME, f"/proc/{process.pid}/comm"),
-            version=_NO_VERSION,  # that of the engine is not the app's
-            pid=runtime.pid if isinstance(runtime.pid, Known) else reported(process.pid, "/proc"),
-            command=runtime.command if isinstance(runtime.command, Known) else process.command(),
-            environment=runtime.environment if isinstance(runtime.environment, Known) else process.environment(),
-            container=process.container(),
-        )
-        found.append(msgspec.structs.replace(subject, runtime=shown))
-    return tuple(found)
-
-
-def _served(server: Server, homes: list[str]) -> tuple[Subject, ...]:
-    """The models that a server has loaded; `homes` are those of this machine, and none for a server elsewhere."""
-    instances = read_instances(server)
-    parts = urlsplit(server.url)
-    port = parts.port or (443 if parts.scheme == "https" else 80)
-    told = read_lms(server.system, port, homes) if homes and instances else Lms()
-    return tuple(_subject(server, instance, told, homes) for instance in instances)
-
-
-def _subject(server: Server, instance: Instance, told: Lms, homes: list[str]) -> Subject:
-    system, url = server.system, server.url
-    below, shown = told.loaded.get(instance.id, ("", Runtime()))
-    path: Fact[str] = not_supported("the file lies on another machine", "run unslow there")
-    if homes:
-        path = read_model_path(system, homes, instance, below)
-    untold: dict[str, Any] = dict.fromkeys(_NOT_IN_API, _UNTOLD)
-    engine = (told.engines or {}).get(instance.format or "gguf", "")
-    named = Runtime(
-        name=reported(NAME, url),
-        url=reported(url, "given"),
-        version=_NO_VERSION,
-        backends=backends_of(engine, "lms runtime ls") if told.engines is not None else _UNTOLD,
-        **untold,
-    )
-    model, size = msgspec.structs.replace(instance.model, path=path), instance.size_bytes
-    if isinstance(size, Known):  # of its files, which may hold more than its weights: a projector for images
-        model = msgspec.structs.replace(model, weights_bytes=estimated(size.value, f"{size.source}: size_bytes"))
-    subject = Subject(runtime=overlaid(named, overlaid(instance.runtime, shown)), model=model)
-    subject = with_folder(system, subject) if instance.format == "mlx" else with_file(system, subject, [""])
-    subject = read_logged(system, homes, subject) if homes else subject
-    model = msgspec.structs.replace(subject.model, name=reported(instance.id, url))
-    return msgspec.structs.replace(subject, model=model)
-
-
-def _idle(url: str) -> Subject:
-    runtime = Runtime(name=reported(NAME, url), url=reported(url, "given"), state=_NOTHING_LOADED)
-    return Subject(runtime=runtime, model=Model(name=_NOTHING_LOADED, path=_NOTHING_LOADED))
-
-
-def _joined(served: list[Subject], children: list[Subject]) -> list[Subject]:
-    """What the server says of a model, with what the llama-server that runs it shows; each of those belongs to one."""
-    left, result = list(children), []
-    for subject in served:
-        alone = len(served) == len(children) == 1
-        path = subject.model.path.value_or("")
-        by_file = [child for child in left if path and child.model.path.value_or("") == path]
-        child = next(iter(by_file), left[0] if alone and left else None)
-        if child is None:
-            result.append(subject)
-            continue
-        left.remove(child)
-        # clients know LM Studio's address and its name for the model: any other name could make it load one
-        runtime, model = overlaid(subject.runtime, child.runtime), overlaid(subject.model, child.model)
-        runtime = msgspec.structs.replace(runtime, url=subject.runtime.url)
-        result.append(Subject(runtime=runtime, model=msgspec.structs.replace(model, name=subject.model.name)))
-    return result + left

@@ -10,8 +10,7 @@ context that grows with VRAM 0.15.5; LLAMA_ARG_* of llama-server, drafting and O
 
 from unslow.look.runtimes.ollama.bench import ask
 from unslow.look.runtimes.ollama.commands import commands_for
-from unslow.look.runtimes.ollama.processes import find
-from unslow.look.runtimes.ollama.server import NAME, read, read_url
+from unslow.look.runtimes.ollama.server import NAME, find, read, read_url
 
 __all__ = ["NAME", "PORTS", "RANK", "ask", "commands_for", "find", "read", "read_url"]
 

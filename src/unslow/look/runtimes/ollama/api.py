@@ -10,7 +10,7 @@ from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import MIB, Fact, Known, estimated, failed, first_known, reported
 from unslow.look.command_line import is_absolute_path
-from unslow.look.logs.ollama_commands import option_facts
+from unslow.look.logs.ollama_options import option_facts
 from unslow.look.openai_api import OK, Server
 from unslow.look.server_answers import count_fact, objects_at, text_fact, value_at, word_at
 from unslow.look.system import try_fact, try_look

@@ -5,7 +5,6 @@ model at hand stays as it is, and whoever wants the new settings asks for the ne
 server, which must be started again; in a client's shell it does nothing.
 """
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -27,104 +26,16 @@ from unslow.look.command_writer import (
     Wanted,
     answer_changes,
 )
+from unslow.look.runtimes.ollama.gpu_backend import HIDES, backend_lines, visible_device
 from unslow.look.runtimes.ollama.places import (
     derived_name,
     home_of,
     is_at_least,
     is_known_at_least,
     option,
-    variable,
     variables_set,
     word_of,
 )
-
-_INSTALL = "curl -fsSL https://ollama.com/install.sh | sh"
-_NVIDIA_CONTAINER = "docker run -d --gpus all -v ollama:/root/.ollama -p 11434:11434 --name ollama ollama/ollama"
-_AMD_CONTAINER = (
-    "docker run -d --device /dev/kfd --device /dev/dri -v ollama:/root/.ollama -p 11434:11434 --name ollama "
-    "ollama/ollama:rocm"
-)
-_NVIDIA_SERVICE = labelled_line(
-    Place.COMPOSE, "deploy: {resources: {reservations: {devices: [{driver: nvidia, count: all, capabilities: [gpu]}]}}}"
-)
-_AMD_SERVICE = labelled_line(Place.COMPOSE, 'devices: ["/dev/kfd", "/dev/dri"]')
-_AMD_IMAGE = labelled_line(Place.COMPOSE, "image: ollama/ollama:rocm")
-_NVIDIA_POD = labelled_line(Place.MANIFEST, "resources: {limits: {nvidia.com/gpu: 1}}")
-_AMD_POD = labelled_line(Place.MANIFEST, "resources: {limits: {amd.com/gpu: 1}}")
-_HANDED_ON: Mapping[str, tuple[list[str], ...]] = {
-    "compose": ([], [_NVIDIA_SERVICE], [_AMD_SERVICE, _AMD_IMAGE], [COMPOSE_UP]),
-    "pod": ([], [_NVIDIA_POD], [_AMD_POD], []),
-    "container": ([], [_NVIDIA_CONTAINER], [_AMD_CONTAINER], []),
-    **dict.fromkeys(("service", "shell"), ([_INSTALL], ["nvidia-smi"], ["rocminfo"], [])),
-}
-"""By the home of the server: the lines before, for a GPU of NVIDIA, for one of AMD, and after."""
-_GROUPS = "sudo usermod -a -G render,video ollama"
-_HIDES = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GGML_VK_VISIBLE_DEVICES")
-_SIBLINGS = {"90": "9.0.0", "103": "10.3.0", "110": "11.0.0", "115": "11.5.1"}
-_VISIBLE = {"cuda": _HIDES[0], "rocm": _HIDES[2], "vulkan": _HIDES[3]}
-
-
-def backend_lines(value: Setting, runtime: Runtime) -> list[str]:
-    """Commands for the reason that the log names, else for the GPU's backend, else for all there are."""
-    environment = runtime.environment.value_or({})
-    hidden = [name for name in _HIDES if environment.get(name, "x").strip() in ("", "-1")]
-    if hidden:
-        return variable(hidden[0], None, runtime)
-    reason = runtime.gpu_refused.value_or("")
-    by_reason = (words(runtime) for pattern, words in _BY_REASON if re.search(pattern, reason))
-    return next(by_reason, None) or _anything(str(value or ""), runtime)
-
-
-def _anything(backend: str, runtime: Runtime) -> list[str]:
-    """What hands a GPU on, or installs what it needs; `backend` is the one of the GPU, or empty."""
-    anew = [by_hand("install Ollama anew from https://ollama.com")]
-    first, nvidia, amd, last = _HANDED_ON.get(home_of(runtime), (anew, [], [], []))
-    return [*first, *(nvidia if backend in ("", "CUDA") else []), *(amd if backend in ("", "ROCm") else []), *last]
-
-
-def _opened(runtime: Runtime) -> list[str]:
-    home = home_of(runtime)
-    if home in ("compose", "pod"):
-        return _anything("ROCm", runtime)
-    if home == "shell":
-        return ["sudo usermod -a -G render,video $USER", by_hand("log in again and start `ollama serve`")]
-    return [_AMD_CONTAINER] if home == "container" else [_GROUPS, "sudo systemctl restart ollama"]
-
-
-def _other_target(runtime: Runtime) -> list[str]:
-    """A sibling that is supported, where its family has one; else the backend that every GPU has."""
-    found = re.search(r"gfx(90|103|110|115)[0-9a-f]\b", runtime.gpu_refused.value_or(""))
-    if not found or home_of(runtime) == "windows":  # whose ROCm takes no override
-        return variable("OLLAMA_VULKAN", 1, runtime)
-    return variable("HSA_OVERRIDE_GFX_VERSION", _SIBLINGS[found[1]], runtime)
-
-
-_BY_REASON: tuple[tuple[str, Callable[[Runtime], list[str]]], ...] = (
-    (r"permission|/dev/kfd|kfd driver", _opened),
-    (
-        r"driver.{0,20}too old|old CUDA driver",
-        lambda _: [by_hand("install a newer driver of the GPU, and start the machine again")],
-    ),
-    (r"iGPU|integrated GPU", lambda runtime: variable("OLLAMA_IGPU_ENABLE", 1, runtime)),
-    (r"gfx\w+|amdgpu is not supported|no rocblas support", _other_target),
-    (
-        r"no compatible rocm library|verify rocm library",
-        lambda runtime: [_INSTALL] if home_of(runtime) in ("service", "shell") else _anything("", runtime),
-    ),
-)
-
-
-def visible_device(value: Setting, runtime: Runtime) -> tuple[str, str] | None:
-    """The variable that leaves one device to be seen, and its value; None for what names no device."""
-    named = re.fullmatch(r"(CUDA|ROCm|Vulkan)?(\d{1,3})", str(value), re.IGNORECASE)
-    if not named:
-        return None
-    backend = (named[1] or "cuda").lower()
-    used = runtime.device_used.value_or("").lower()
-    if used.startswith("vulkan") and backend != "vulkan":
-        return "OLLAMA_VULKAN", "0"  # then only the other backend is left to choose from
-    return _VISIBLE[backend], named[2]
-
 
 SINCE: Mapping[str, tuple[int, ...]] = {
     "OLLAMA_FLASH_ATTENTION": (0, 1, 39),
@@ -141,8 +52,6 @@ SINCE: Mapping[str, tuple[int, ...]] = {
 _CACHE_TYPES = ("f16", "q8_0", "q4_0")
 _SERVER_CONTEXT = (0, 5, 13)  # The release that first read OLLAMA_CONTEXT_LENGTH
 ALL_LAYERS = 999  # More than any model has: less than nought leaves the number to Ollama
-
-
 _MAPPED = {"none": "false", "mmap": "true"}
 _USUAL_DRAFT = 4
 _MODEL = "MODEL"
@@ -186,6 +95,23 @@ def commands_for(changes: Sequence[Change], runtime: Runtime, at_hand: AtHand = 
     return Commands(tuple(short), (*lines, *advice), left, environment=needed)
 
 
+def _of_version(turn: _Turn) -> _Turn:
+    """The turn, or why the version at hand can't have what it puts in."""
+
+    def checked(value: Setting, wanted: Wanted) -> _Answer:
+        put = turn(value, wanted)
+        if not isinstance(put, Put):
+            return put
+        for name in (*put.parameters, *(name for name, value in put.variables.items() if value is not None)):
+            since = next((version for start, version in SINCE.items() if name.startswith(start)), (0,))
+            if not is_at_least(wanted.runtime, since):
+                at = wanted.runtime.version.value_or("")
+                return f"Ollama {at} does not read {name}, which {'.'.join(map(str, since))} is the first to do"
+        return put
+
+    return checked
+
+
 def _in_unit(runtime: Runtime, at_hand: AtHand) -> Runtime:
     """The server with the service that starts it, where only the one who looked knows which."""
     if not at_hand.unit.name or isinstance(runtime.unit, Known):
@@ -217,32 +143,15 @@ def _model_lines(turned: Sequence[Put], runtime: Runtime, at_hand: AtHand) -> tu
     )
 
 
+def _instead(own: str) -> str:
+    return f" in place of {own}" if own else ""
+
+
 def modelfile(base: str, parameters: Mapping[str, Setting]) -> str:
     """The text of a Modelfile: all else is inherited from the model."""
     return "\n".join(
         [f"FROM {' '.join(base.split())}", *(f"PARAMETER {name} {value}" for name, value in parameters.items())]
     )
-
-
-def _instead(own: str) -> str:
-    return f" in place of {own}" if own else ""
-
-
-def _of_version(turn: _Turn) -> _Turn:
-    """The turn, or why the version at hand can't have what it puts in."""
-
-    def checked(value: Setting, wanted: Wanted) -> _Answer:
-        put = turn(value, wanted)
-        if not isinstance(put, Put):
-            return put
-        for name in (*put.parameters, *(name for name, value in put.variables.items() if value is not None)):
-            since = next((version for start, version in SINCE.items() if name.startswith(start)), (0,))
-            if not is_at_least(wanted.runtime, since):
-                at = wanted.runtime.version.value_or("")
-                return f"Ollama {at} does not read {name}, which {'.'.join(map(str, since))} is the first to do"
-        return put
-
-    return checked
 
 
 def _parameter(name: str, by_itself: int | None = None) -> _Turn:
@@ -265,22 +174,16 @@ def _is_number(value: Setting) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
+def _name(wanted: Wanted) -> str:
+    return wanted.at_hand.model.name.value_or("") or _MODEL
+
+
 def _model_file(value: Setting, wanted: Wanted) -> _Answer:
     """A file of this machine, or a name that Ollama lists: nobody has checked any other."""
     name = str(value or "")
     if name in wanted.at_hand.listed or (is_absolute_path(name) and name.lower().endswith(".gguf")):
         return Put(base=name)
     return f"{name} is no file of this machine and no model that Ollama lists"
-
-
-def _keep_alive(value: Setting, wanted: Wanted) -> _Answer:
-    """What a request says goes before the variable; None leaves it out of requests."""
-    if value is None:
-        line = labelled_line(Place.REQUEST, 'no "keep_alive", or a time such as "keep_alive": "30m"')
-        return Advice([line], "the client's requests set keep_alive, which goes before what the server has")
-    is_variable = wanted.runtime.keep_alive_s.value_or(None) == 0  # then that is what every client suffers from
-    short = () if is_variable else (labelled_line(Place.REQUEST, f'"keep_alive": {value}'),)
-    return Put(variables={"OLLAMA_KEEP_ALIVE": str(value)}, short=short)
 
 
 def _quant(value: Setting, wanted: Wanted) -> _Answer:
@@ -333,6 +236,16 @@ def _cache_type(value: Setting, wanted: Wanted) -> _Answer:
     return Put(variables={"OLLAMA_KV_CACHE_TYPE": str(value), **({} if on else {"OLLAMA_FLASH_ATTENTION": "1"})})
 
 
+def _keep_alive(value: Setting, wanted: Wanted) -> _Answer:
+    """What a request says goes before the variable; None leaves it out of requests."""
+    if value is None:
+        line = labelled_line(Place.REQUEST, 'no "keep_alive", or a time such as "keep_alive": "30m"')
+        return Advice([line], "the client's requests set keep_alive, which goes before what the server has")
+    is_variable = wanted.runtime.keep_alive_s.value_or(None) == 0  # then that is what every client suffers from
+    short = () if is_variable else (labelled_line(Place.REQUEST, f'"keep_alive": {value}'),)
+    return Put(variables={"OLLAMA_KEEP_ALIVE": str(value)}, short=short)
+
+
 def _split(value: Setting, wanted: Wanted) -> _Answer:
     """Spread over all GPUs, or kept on one; other ways are llama-server's."""
     if value == "none":
@@ -354,14 +267,10 @@ def _drafting(value: Setting, _wanted: Wanted) -> _Answer:
 def _device(value: Setting, wanted: Wanted) -> _Answer:
     """A device by its name such as CUDA1, or by its number; None takes away what hides one."""
     if value is None:
-        hiding = next((name for name in _HIDES if name in wanted.runtime.environment.value_or({})), "")
+        hiding = next((name for name in HIDES if name in wanted.runtime.environment.value_or({})), "")
         return Put(variables={hiding: None}) if hiding else "which variable hides the device is not known"
     chosen = visible_device(value, wanted.runtime)
     return Put(variables=dict([chosen])) if chosen else f"{value!r} names no device"
-
-
-def _name(wanted: Wanted) -> str:
-    return wanted.at_hand.model.name.value_or("") or _MODEL
 
 
 def _version(value: Setting, wanted: Wanted) -> _Answer:

@@ -1,4 +1,4 @@
-"""Where a setting of Ollama is put: in a chat, in a model made from another one, or in its service."""
+"""Where a setting of Ollama is put: in its service, in a chat, or in a model made from another one, and its name."""
 
 import re
 from collections.abc import Mapping
@@ -21,6 +21,7 @@ from unslow.look.command_writer import (
 
 Home = Literal["container", "pod", "compose", "windows", "mac", "service", "shell"]
 _WINDOWS = re.compile(r"\b[A-Za-z]:\\|\.exe\b")
+_MAC = re.compile(r"/Users/|/Applications/")
 _NAMED: dict[Home, re.Pattern[str]] = {
     "windows": re.compile(r"\bwindows\b", re.IGNORECASE),
     "mac": re.compile(r"\bmac ?os\b|\bdarwin\b|\bmac\b", re.IGNORECASE),
@@ -34,7 +35,9 @@ _BY_COMMAND = {
     "mac": ("launchctl unsetenv {}", 'launchctl setenv {} "{}"'),
 }
 """How the app's variables are taken away and set."""
-_MAC = re.compile(r"/Users/|/Applications/")
+MADE = "unslow"  # The end of the name of every model that is made here
+USUAL_TAG = "latest"  # What Ollama takes for a name without a tag
+_NOT_TAG = re.compile(r"[^\w.-]")
 
 
 def home_of(runtime: Runtime) -> Home:
@@ -56,11 +59,6 @@ def home_of(runtime: Runtime) -> Home:
     # its process was seen, and no service of systemd starts it
     in_no_unit = isinstance(runtime.unit, Unknown) and runtime.unit.absence is Absence.NOT_FOUND
     return "shell" if home == "service" and in_no_unit else home
-
-
-def variable(name: str, value: Setting, runtime: Runtime) -> list[str]:
-    """A variable of the server set, or taken away with None, and the server started again."""
-    return variables_set({name: None if value is None else word_of(value)}, runtime)
 
 
 def variables_set(variables: Mapping[str, str | None], runtime: Runtime) -> list[str]:
@@ -91,6 +89,11 @@ def variables_set(variables: Mapping[str, str | None], runtime: Runtime) -> list
     return lines
 
 
+def variable(name: str, value: Setting, runtime: Runtime) -> list[str]:
+    """A variable of the server set, or taken away with None, and the server started again."""
+    return variables_set({name: None if value is None else word_of(value)}, runtime)
+
+
 def _served(variables: Mapping[str, str | None], runtime: Runtime) -> str:
     """The server in a shell, with what it has of its own variables by now."""
     own, seen = runtime.environment, runtime.environment.value_or({})
@@ -116,11 +119,6 @@ def word_of(value: Setting) -> str:
     return str(int(value)) if isinstance(value, bool) else str(value)
 
 
-def is_known_at_least(runtime: Runtime, version: tuple[int, ...]) -> bool:
-    """The same of a server that tells its version; one that does not tell is not."""
-    return bool(re.match(r"v?\d", runtime.version.value_or(""))) and is_at_least(runtime, version)
-
-
 def is_at_least(runtime: Runtime, version: tuple[int, ...]) -> bool:
     """Whether the server is of this version or newer; one that does not tell is taken to be."""
     numbers = re.match(r"v?(\d{1,4})\.(\d{1,4})(?:\.(\d{1,4}))?", runtime.version.value_or(""))
@@ -129,9 +127,9 @@ def is_at_least(runtime: Runtime, version: tuple[int, ...]) -> bool:
     return tuple(int(part or 0) for part in numbers.groups()) >= version
 
 
-MADE = "unslow"  # The end of the name of every model that is made here
-USUAL_TAG = "latest"  # What Ollama takes for a name without a tag
-_NOT_TAG = re.compile(r"[^\w.-]")
+def is_known_at_least(runtime: Runtime, version: tuple[int, ...]) -> bool:
+    """The same of a server that tells its version; one that does not tell is not."""
+    return bool(re.match(r"v?\d", runtime.version.value_or(""))) and is_at_least(runtime, version)
 
 
 def full_name(name: str) -> str:

@@ -1,8 +1,13 @@
-"""Ollama as subjects, one for each loaded model: its answers, its log and the model's process, settled."""
+"""Ollama as subjects, one for each loaded model: its answers, its log and the model's process, as one answer.
 
+The variables and the Modelfile tell what was asked for, the command line what was passed on, the log what was decided
+and allocated, /api/ps what Ollama planned.
+"""
+
+import re
 import shlex
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -14,28 +19,37 @@ from unslow.facts.snapshot import Contradiction, Statement, Subject
 from unslow.facts.values import MIB, NOT_LOOKED, Fact, Known, estimated, first_known, not_found, not_supported, reported
 from unslow.look.command_line import name_of_path
 from unslow.look.contradictions import added_contradictions, contradictions
-from unslow.look.logs import llama_cpp, ollama
 from unslow.look.logs.ollama.load_lines import command_facts
-from unslow.look.logs.ollama_commands import asked_facts
+from unslow.look.logs.ollama_options import asked_facts
 from unslow.look.openai_api import Server
-from unslow.look.processes import Process, words_of
+from unslow.look.processes import Process, read_processes, started_by, words_of
 from unslow.look.running_server import unit_fact
+from unslow.look.runtimes._gguf_process import is_server
 from unslow.look.runtimes._gguf_server import exact_model, read_server, with_file
 from unslow.look.runtimes._process import resident_bytes
 from unslow.look.runtimes.ollama.api import Loaded, is_ollama, read_loaded, read_names, read_version, with_doubt
-from unslow.look.runtimes.ollama.processes import (
-    DEFAULT_URL,
-    HOW_TO_GET,
-    Child,
-    Log,
-    children_of,
-    last_load,
-    read_app_log,
-    read_log,
-    url_of,
-)
+from unslow.look.runtimes.ollama.log import HOW_TO_GET, Log, last_load, parse_load, read_app_log, read_log, server_facts
 from unslow.look.system import LookError, System, unknown
-from unslow.look.system.http import is_local_url
+from unslow.look.system.http import is_local_url, reachable_host
+
+NAME = "Ollama"
+DEFAULT_URL = "http://127.0.0.1:11434"
+_NAMES = ("ollama",)
+_OLDEST_RUNNER = "ollama_llama_se"  # the kernel keeps fifteen letters of ollama_llama_server
+_MOST_NAMED = 3
+_ELSEWHERE = not_supported("it runs on another machine", "run unslow there")
+_OUTER = ("name", "url", "version", "log_path", "container", "unit", "environment", "loads")
+_NOTABLE_BYTES = 256 * MIB
+Kind = Literal["llama-server", "runner", "mlx"]
+
+
+class Child(NamedTuple):
+    """A process that runs one model."""
+
+    process: Process
+    kind: Kind
+    model: str  # The file, or for MLX the name of the model
+    port: str
 
 
 class SeenChild(NamedTuple):
@@ -44,6 +58,98 @@ class SeenChild(NamedTuple):
     child: Child
     shown: Subject  # The command line, the answers and the memory of the process
     logged: Subject  # What was decided and allocated, by the log
+
+
+def find(processes: Sequence[Process]) -> list[Process]:
+    """Every `ollama serve`; what it started belongs to it."""
+    own = [p for p in processes if p.name.startswith(_NAMES) and not p.name.startswith(_OLDEST_RUNNER)]
+    return [process for process in own if "serve" in words_of(process.command())[1:3]]
+
+
+def read(process: Process, api_key: str) -> tuple[Subject, ...]:
+    """The server and every process that it started for a model, with its log and its answers."""
+    log = read_log(process)
+    told = server_facts(log, process.environment())  # its variables are in its log where nobody may read them
+    shown = Runtime(
+        name=reported(NAME, f"/proc/{process.pid}/comm"),
+        url=url_of(told.environment),
+        pid=reported(process.pid, "/proc"),
+        command=process.command(),
+        log_path=log.path,
+        container=process.container(),
+        unit=unit_fact(process),
+    )
+    whole = overlaid(told, shown)
+    server = Server(process.system, whole.url.value_or(""), api_key)
+    try:
+        loaded, silent = read_loaded(server), None
+        version = read_version(server)
+        version = version if isinstance(version, Known) else whole.version
+        whole = _with_count(msgspec.structs.replace(whole, version=version), loaded)
+    except LookError as error:
+        loaded, silent = [], unknown(error)
+    subjects, warnings = [], whole.warnings.value_or(())
+    for each, seen in _matched(loaded, [read_child(child, log) for child in children_of(process)]):
+        if seen is None:
+            subjects.append(settled_subject(whole, each, warnings))
+            continue
+        subject = settled_subject(whole, each, warnings, shown=seen.shown, logged=seen.logged)
+        subjects.append(_described(process.system, subject, seen.child.process.roots()))
+    if found := _with_failed_load(subjects, whole, log):
+        return found
+    if silent:
+        return (Subject(runtime=msgspec.structs.replace(whole, state=silent), model=Model(name=silent, path=silent)),)
+    return (_idle(whole, read_names(server)),)
+
+
+def read_url(system: System, url: str, api_key: str) -> tuple[Subject, ...] | None:
+    """What answers at a URL, if it is Ollama; its API tells nothing of layers, cache types and devices."""
+    server = Server(system, url.rstrip("/"), api_key)
+    if not is_ollama(server):
+        return None
+    here = is_local_url(server.url)
+    known = Runtime(name=reported(NAME, server.url), url=reported(server.url, "given"), version=read_version(server))
+    why = not_supported("Ollama's API does not tell it", HOW_TO_GET) if here else _ELSEWHERE
+    untold = dict.fromkeys(
+        ("gpu_layers", "layers", "buffers", "devices", "kv_type_k", "kv_type_v", "flash_attention"), why
+    )
+    whole = msgspec.structs.replace(known, **untold)
+    loaded = read_loaded(server)
+    log = read_app_log(system) if here else Log(_ELSEWHERE, [])
+    if log.lines:  # its own answers say which version it is
+        told = overlaid(whole, server_facts(log, not_supported("no process of it can be seen")))
+        version = first_known(whole.version, told.version)
+        whole = msgspec.structs.replace(told, log_path=log.path, version=version)
+    whole = _with_count(whole, loaded)
+    subjects = []
+    for each in loaded:
+        path = each.subject.model.path.value_or("")
+        logged = parse_load(log, last_load(log, name_of_path(path))) if path else Subject()
+        subject = settled_subject(whole, each, whole.warnings.value_or(()), logged=logged)
+        subjects.append(_described(system, subject, [""]) if here else subject)
+    return _with_failed_load(subjects, whole, log) or (_idle(whole, read_names(server)),)
+
+
+def children_of(process: Process) -> list[Child]:
+    """The processes with models, by their pids; those that only look for GPUs hold none."""
+    found = []
+    for child in started_by(process, read_processes(process.system)):
+        words = words_of(child.command())
+        kind: Kind
+        if is_server(child):
+            kind = "llama-server"
+        elif child.name.startswith(_OLDEST_RUNNER) or (child.name.startswith(_NAMES) and "runner" in words[1:2]):
+            kind = "mlx" if "--mlx-engine" in words else "runner"
+        else:
+            continue
+        if model := _after(words, "--model"):
+            found.append(Child(child, kind, model, _after(words, "--port")))
+    return found
+
+
+def _after(words: list[str], flag: str) -> str:
+    at = words.index(flag) + 1 if flag in words else len(words)
+    return words[at] if at < len(words) else ""
 
 
 def read_child(child: Child, log: Log) -> SeenChild:
@@ -69,46 +175,70 @@ def read_child(child: Child, log: Log) -> SeenChild:
     return SeenChild(child, Subject(runtime=Runtime(**facts), model=model), logged)
 
 
-def parse_load(log: Log, part: range) -> Subject:
-    """What the log says of a load, by Ollama and by llama.cpp, whose lines are the exact ones."""
-    readers = [ollama.DIALECT.start(), llama_cpp.DIALECT.start()]
-    for index in part:
-        for reader in readers:
-            reader.take(log.lines[index], log.where(index))
-    outer, inner = (reader.seen(log.name).subject for reader in readers)
-    kept = {name: fact for name in ("loads", "device_used") if isinstance(fact := getattr(outer.runtime, name), Known)}
-    return Subject(
-        runtime=msgspec.structs.replace(overlaid(outer.runtime, inner.runtime), **kept),
-        model=overlaid(outer.model, inner.model),
-        run=overlaid(outer.run, inner.run),
-        contradictions=outer.contradictions,
-    )
+def url_of(environment: Fact[dict[str, str]]) -> Fact[str]:
+    """Where a server with this environment listens, seen from this machine."""
+    text = environment.value_or({}).get("OLLAMA_HOST", "").strip()
+    if not text:
+        return estimated(DEFAULT_URL, "default of Ollama: no OLLAMA_HOST")
+    source = environment.source if isinstance(environment, Known) else ""
+    return reported(parse_host(text), f"{source}: OLLAMA_HOST")
 
 
-# One answer from Ollama's several sources.
-# The variables and the Modelfile tell what was asked for, the command line what was passed on, the log what was decided
-# and allocated, /api/ps what Ollama planned.
+def parse_host(text: str) -> str:
+    """`0.0.0.0`, `:8080`, `box:11434`, `[::]:11434` or a URL, as a URL; a scheme changes the port that is meant."""
+    scheme, separator, rest = text.partition("://")
+    scheme, rest = (scheme, rest) if separator else ("http", text)
+    port = {"http": "80", "https": "443"}.get(scheme, "11434") if separator else "11434"
+    host, _, path = rest.partition("/")
+    found = re.fullmatch(r"(\[[^\]]*\]|[^:]*)(?::(\d{1,5}))?", host)
+    name, port = (found[1], found[2] or port) if found else (host, port)
+    url = f"{scheme}://{reachable_host(name)}:{port}"
+    return f"{url}/{path.strip('/')}" if path.strip("/") else url
 
-_OF_SERVER = (
-    "version", "environment", "devices", "gpu_refused", "keep_alive_s", "max_loaded_models", "context_default",
-    "warnings", "loads", "fit", "fit_margin_bytes",
-)  # fmt: skip
-_OUTER = ("name", "url", "version", "log_path", "container", "unit", "environment", "loads")
-_NOTABLE_BYTES = 256 * MIB
+
+def _matched(loaded: list[Loaded], children: list[SeenChild]) -> list[tuple[Loaded | None, SeenChild | None]]:
+    """Each model with its process, by the file of both; what is left over stands alone."""
+    left, pairs = list(children), list[tuple[Loaded | None, SeenChild | None]]()
+    for each in loaded:
+        alone = len(loaded) == len(children) == 1
+        path = name_of_path(each.subject.model.path.value_or(""))
+        by_file = [seen for seen in left if path and name_of_path(seen.child.model) == path]
+        by_name = [seen for seen in left if seen.child.kind == "mlx" and seen.child.model == each.name]
+        own = next(iter(by_file or by_name), left[0] if alone else None)
+        if own:
+            left.remove(own)
+        pairs.append((each, own))
+    return [*pairs, *((None, child) for child in left)]
 
 
-def server_facts(log: Log, environment: Fact[dict[str, str]]) -> Runtime:
-    """What is true of the server whatever it has loaded: its log from the last start on, and its variables."""
-    reader = ollama.DIALECT.start()
-    for index, line in enumerate(log.lines):
-        if any(needle in line for needle in ollama.DIALECT.needles):
-            reader.take(line, log.where(index))
-    logged = reader.seen(log.name).subject.runtime
-    facts: dict[str, Any] = {name: getattr(logged, name) for name in _OF_SERVER}
-    variables = first_known(environment, logged.environment)
-    if isinstance(variables, Known):
-        facts |= asked_facts(variables.value, variables.source)
-    return Runtime(**{**facts, "environment": variables})
+def _described(system: System, subject: Subject, roots: Sequence[str]) -> Subject:
+    """With the header of the file, under the name by which people know the model."""
+    described = with_file(system, subject, roots)
+    name = first_known(subject.model.name, described.model.name)
+    return msgspec.structs.replace(described, model=msgspec.structs.replace(described.model, name=name))
+
+
+def _with_count(whole: Runtime, loaded: list[Loaded]) -> Runtime:
+    count = reported(len(loaded), f"{whole.url.value_or('')}/api/ps")
+    return msgspec.structs.replace(whole, loaded_models=count)
+
+
+def _with_failed_load(subjects: Sequence[Subject], whole: Runtime, log: Log) -> tuple[Subject, ...]:
+    """The subjects, and one more for the last load where that failed: nothing that is loaded tells of it."""
+    logged = parse_load(log, last_load(log))
+    if logged.runtime.state.value_or("") != "failed":
+        return tuple(subjects)
+    return (*subjects, settled_subject(whole, None, whole.warnings.value_or(()), logged=logged))
+
+
+def _idle(whole: Runtime, names: Sequence[str]) -> Subject:
+    """A server without a loaded model; what it could load, and how to have it do so."""
+    more = f", and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    has = f"; it has {', '.join(names[:_MOST_NAMED])}{more}" if names else ""
+    host = "" if whole.url.value_or(DEFAULT_URL) == DEFAULT_URL else f"OLLAMA_HOST={whole.url.value_or('')} "
+    ask = f"`{host}ollama run {names[0] if names else 'MODEL'} hello`"
+    why = not_found(f"no model is loaded{has}", f"ask it something, such as {ask}, and look again")
+    return Subject(runtime=msgspec.structs.replace(whole, state=why), model=Model(name=why, path=why))
 
 
 def settled_subject(
@@ -191,117 +321,3 @@ def ollama_contradictions(runtime: Runtime, model: Model) -> list[Contradiction]
         meaning = "a quantised cache needs flash attention, which this model or device does not have"
         found.append(Contradiction(about="kv_type_v", statements=statements, meaning=meaning))
     return found
-
-
-NAME = "Ollama"
-_MOST_NAMED = 3
-_ELSEWHERE = not_supported("it runs on another machine", "run unslow there")
-
-
-def read_url(system: System, url: str, api_key: str) -> tuple[Subject, ...] | None:
-    """What answers at a URL, if it is Ollama; its API tells nothing of layers, cache types and devices."""
-    server = Server(system, url.rstrip("/"), api_key)
-    if not is_ollama(server):
-        return None
-    here = is_local_url(server.url)
-    known = Runtime(name=reported(NAME, server.url), url=reported(server.url, "given"), version=read_version(server))
-    why = not_supported("Ollama's API does not tell it", HOW_TO_GET) if here else _ELSEWHERE
-    untold = dict.fromkeys(
-        ("gpu_layers", "layers", "buffers", "devices", "kv_type_k", "kv_type_v", "flash_attention"), why
-    )
-    whole = msgspec.structs.replace(known, **untold)
-    loaded = read_loaded(server)
-    log = read_app_log(system) if here else Log(_ELSEWHERE, [])
-    if log.lines:  # its own answers say which version it is
-        told = overlaid(whole, server_facts(log, not_supported("no process of it can be seen")))
-        version = first_known(whole.version, told.version)
-        whole = msgspec.structs.replace(told, log_path=log.path, version=version)
-    whole = _with_count(whole, loaded)
-    subjects = []
-    for each in loaded:
-        path = each.subject.model.path.value_or("")
-        logged = parse_load(log, last_load(log, name_of_path(path))) if path else Subject()
-        subject = settled_subject(whole, each, whole.warnings.value_or(()), logged=logged)
-        subjects.append(_described(system, subject, [""]) if here else subject)
-    return _with_failed_load(subjects, whole, log) or (_idle(whole, read_names(server)),)
-
-
-def _described(system: System, subject: Subject, roots: Sequence[str]) -> Subject:
-    """With the header of the file, under the name by which people know the model."""
-    described = with_file(system, subject, roots)
-    name = first_known(subject.model.name, described.model.name)
-    return msgspec.structs.replace(described, model=msgspec.structs.replace(described.model, name=name))
-
-
-def read(process: Process, api_key: str) -> tuple[Subject, ...]:
-    """The server and every process that it started for a model, with its log and its answers."""
-    log = read_log(process)
-    told = server_facts(log, process.environment())  # its variables are in its log where nobody may read them
-    shown = Runtime(
-        name=reported(NAME, f"/proc/{process.pid}/comm"),
-        url=url_of(told.environment),
-        pid=reported(process.pid, "/proc"),
-        command=process.command(),
-        log_path=log.path,
-        container=process.container(),
-        unit=unit_fact(process),
-    )
-    whole = overlaid(told, shown)
-    server = Server(process.system, whole.url.value_or(""), api_key)
-    try:
-        loaded, silent = read_loaded(server), None
-        version = read_version(server)
-        version = version if isinstance(version, Known) else whole.version
-        whole = _with_count(msgspec.structs.replace(whole, version=version), loaded)
-    except LookError as error:
-        loaded, silent = [], unknown(error)
-    subjects, warnings = [], whole.warnings.value_or(())
-    for each, seen in _matched(loaded, [read_child(child, log) for child in children_of(process)]):
-        if seen is None:
-            subjects.append(settled_subject(whole, each, warnings))
-            continue
-        subject = settled_subject(whole, each, warnings, shown=seen.shown, logged=seen.logged)
-        subjects.append(_described(process.system, subject, seen.child.process.roots()))
-    if found := _with_failed_load(subjects, whole, log):
-        return found
-    if silent:
-        return (Subject(runtime=msgspec.structs.replace(whole, state=silent), model=Model(name=silent, path=silent)),)
-    return (_idle(whole, read_names(server)),)
-
-
-def _with_count(whole: Runtime, loaded: list[Loaded]) -> Runtime:
-    count = reported(len(loaded), f"{whole.url.value_or('')}/api/ps")
-    return msgspec.structs.replace(whole, loaded_models=count)
-
-
-def _with_failed_load(subjects: Sequence[Subject], whole: Runtime, log: Log) -> tuple[Subject, ...]:
-    """The subjects, and one more for the last load where that failed: nothing that is loaded tells of it."""
-    logged = parse_load(log, last_load(log))
-    if logged.runtime.state.value_or("") != "failed":
-        return tuple(subjects)
-    return (*subjects, settled_subject(whole, None, whole.warnings.value_or(()), logged=logged))
-
-
-def _matched(loaded: list[Loaded], children: list[SeenChild]) -> list[tuple[Loaded | None, SeenChild | None]]:
-    """Each model with its process, by the file of both; what is left over stands alone."""
-    left, pairs = list(children), list[tuple[Loaded | None, SeenChild | None]]()
-    for each in loaded:
-        alone = len(loaded) == len(children) == 1
-        path = name_of_path(each.subject.model.path.value_or(""))
-        by_file = [seen for seen in left if path and name_of_path(seen.child.model) == path]
-        by_name = [seen for seen in left if seen.child.kind == "mlx" and seen.child.model == each.name]
-        own = next(iter(by_file or by_name), left[0] if alone else None)
-        if own:
-            left.remove(own)
-        pairs.append((each, own))
-    return [*pairs, *((None, child) for child in left)]
-
-
-def _idle(whole: Runtime, names: Sequence[str]) -> Subject:
-    """A server without a loaded model; what it could load, and how to have it do so."""
-    more = f", and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-    has = f"; it has {', '.join(names[:_MOST_NAMED])}{more}" if names else ""
-    host = "" if whole.url.value_or(DEFAULT_URL) == DEFAULT_URL else f"OLLAMA_HOST={whole.url.value_or('')} "
-    ask = f"`{host}ollama run {names[0] if names else 'MODEL'} hello`"
-    why = not_found(f"no model is loaded{has}", f"ask it something, such as {ask}, and look again")
-    return Subject(runtime=msgspec.structs.replace(whole, state=why), model=Model(name=why, path=why))

@@ -24,10 +24,8 @@ from unslow.look.system import LookError, System, try_look
 from unslow.look.system.http import LOCAL_HOST, is_port, reachable_host
 
 __all__ = ["NAME", "PORTS", "RANK", "commands_for", "find", "read", "read_model", "read_url"]
-
 PORTS = (8000,)
 RANK = 7
-
 _SIGNS = frozenset({"/load_model", "/reset", "/v1/responses"})
 """Addresses that `transformers serve` has and other servers with OpenAI's interface lack."""
 _TOLD = {
@@ -40,13 +38,6 @@ _TOLD = {
 _UNTOLD = not_supported(
     "`transformers serve` does not say it", "use `with unslow.watch(model):` in a program of your own"
 )
-
-
-def read_model(system: System, model: Any) -> Subject:
-    """A model that lives in this process, as it describes itself."""
-    described = system.ask("transformers model", lambda: describe(model))
-    pid = try_look(None, read_own_pid, system)  # of the process that was recorded; systems without /proc have none
-    return subject_of(described, pid or os.getpid())
 
 
 def find(processes: Sequence[Process]) -> list[Process]:
@@ -92,6 +83,21 @@ def read(process: Process, api_key: str) -> tuple[Subject, ...]:
     )
 
 
+def read_url(system: System, url: str, api_key: str) -> tuple[Subject, ...] | None:
+    """The server at a URL; asking it for a model would load that model, so only its list is read."""
+    server = Server(system, url, api_key)
+    paths = value_at(try_look(None, server.json, "/openapi.json"), "paths")
+    if not isinstance(paths, dict) or not paths.keys() >= _SIGNS:
+        return None
+    name: Fact[str] = _UNTOLD
+    with suppress(LookError):  # without a cache of the hub it can't list any
+        source = f"{server.url}/v1/models"
+        models = parse_model_list(server.json("/v1/models"), source) or []
+        if len(models) == 1:
+            name = reported(models[0].name, source)
+    return (Subject(runtime=_runtime(url), model=Model(name=name)),)
+
+
 def _forced_model(words: list[str], process: Process) -> Model:
     """The one model that the server was told to serve, with its files where they can be read."""
     at = words.index("serve") + 1 if "serve" in words else len(words)
@@ -110,16 +116,8 @@ def _runtime(url: str) -> Runtime:
     return Runtime(name=reported(NAME, url), url=reported(url, "given"), **facts)
 
 
-def read_url(system: System, url: str, api_key: str) -> tuple[Subject, ...] | None:
-    """The server at a URL; asking it for a model would load that model, so only its list is read."""
-    server = Server(system, url, api_key)
-    paths = value_at(try_look(None, server.json, "/openapi.json"), "paths")
-    if not isinstance(paths, dict) or not paths.keys() >= _SIGNS:
-        return None
-    name: Fact[str] = _UNTOLD
-    with suppress(LookError):  # without a cache of the hub it can't list any
-        source = f"{server.url}/v1/models"
-        models = parse_model_list(server.json("/v1/models"), source) or []
-        if len(models) == 1:
-            name = reported(models[0].name, source)
-    return (Subject(runtime=_runtime(url), model=Model(name=name)),)
+def read_model(system: System, model: Any) -> Subject:
+    """A model that lives in this process, as it describes itself."""
+    described = system.ask("transformers model", lambda: describe(model))
+    pid = try_look(None, read_own_pid, system)  # of the process that was recorded; systems without /proc have none
+    return subject_of(described, pid or os.getpid())

@@ -19,8 +19,7 @@ from unslow.look.runtimes._engine_server import model_of_name
 from unslow.look.runtimes._given_settings import GivenSettings, is_not_given
 
 NAME = "vLLM"
-
-
+Version = tuple[int, ...]
 FLAGS = Flags(
     {
         # where and what
@@ -75,7 +74,6 @@ FLAGS = Flags(
         "no_statistics": switch("--disable-log-stats"),
     }
 )
-
 SHARED = frozenset({
     "--host", "--port", "--uds", "--root-path", "--ssl-certfile", "--api-key", "--hf-token", "--model", "--revision",
     "--device", "--dtype", "--load-format", "--block-size", "--quantization", "--kv-cache-dtype", "--cpu-offload-gb",
@@ -83,6 +81,35 @@ SHARED = frozenset({
     "-O", "-tp", "-pp", "-dp", "-ep", "-q", "-sc",
 })  # fmt: skip
 """Flags that other programs have too."""
+_OWN = FLAGS.spellings() - SHARED
+_MAYBE = frozenset({"--quantization", "--kv-cache-dtype", "--cpu-offload-gb", "--attention-backend"})
+"""Flags of serving engines: in a sentence they mean something, but not which engine it is."""
+
+# which version changed what
+ATTENTION_FLAG: Version = (0, 15)  # 2026-01-22: the variable VLLM_ATTENTION_BACKEND is read no more
+FIRST_V1: Version = (0, 8)  # 2025-03: the second engine is the default, and with it the cache of prefixes
+UNBOUND_SINCE = (0, 11, 1)
+"""The release that first left threads unbound when told so; before, a list of CPUs is what sets their number."""
+DEFAULTS: dict[str, tuple[Any, Version, Any]] = {
+    "gpu_memory_fraction": (0.92, (0, 20), 0.9),
+    "prompt_cache": (True, FIRST_V1, False),
+}
+"""What a setting is where nobody set it, since which version, and what it was before."""
+SINCE: dict[str, Version] = {
+    "--max-model-len": (0, 2, 0), "--quantization": (0, 2, 0), "--enforce-eager": (0, 2, 6),
+    "--kv-cache-dtype": (0, 3, 0), "--enable-prefix-caching": (0, 4, 0), "--speculative-model": (0, 4, 1),
+    "VLLM_ATTENTION_BACKEND": (0, 4, 2), "--no-enable-prefix-caching": (0, 6, 5), "--speculative-config": (0, 8, 2),
+    "--attention-backend": (0, 13, 0),
+}  # fmt: skip
+"""The release that first had each flag, by vllm/engine/arg_utils.py of every release; the others are as old as it."""
+UNTIL: dict[str, Version] = {"--speculative-model": (0, 8, 3), "VLLM_ATTENTION_BACKEND": (*ATTENTION_FLAG, 0)}
+"""The release that first lacked it again."""
+CACHE_TYPES_SINCE: dict[str, Version] = {
+    "auto": (0, 3, 0), "fp8_e5m2": (0, 4, 3), "fp8": (0, 4, 1), "fp8_e4m3": (0, 4, 3), "fp8_inc": (0, 10, 0),
+    "bfloat16": (0, 11, 0), "float16": (0, 18, 0), "int8_per_token_head": (0, 20, 0), "fp8_per_token_head": (0, 20, 0),
+    "nvfp4": (0, 20, 0), "turboquant_k8v4": (0, 20, 0), "turboquant_4bit_nc": (0, 20, 0),
+    "turboquant_k3v4_nc": (0, 20, 0), "turboquant_3bit_nc": (0, 20, 0), "int4_per_token_head": (0, 25, 0),
+}  # fmt: skip
 
 
 def requested_settings(settings: Mapping[str, Setting], *, complete: bool) -> Runtime:
@@ -123,11 +150,6 @@ def model_of(command: Sequence[str], settings: Mapping[str, Setting]) -> str:
     return next(FLAGS.positional(words[start:]), "") if start >= 0 else ""
 
 
-_OWN = FLAGS.spellings() - SHARED
-_MAYBE = frozenset({"--quantization", "--kv-cache-dtype", "--cpu-offload-gb", "--attention-backend"})
-"""Flags of serving engines: in a sentence they mean something, but not which engine it is."""
-
-
 def parse_command(command: Sequence[str], environment: Mapping[str, str]) -> Subject:
     """What the command asks for. The pattern may begin at the model, which stands before the flags."""
     words = list(command)
@@ -156,40 +178,6 @@ COMMANDS = CommandLines(
 )
 
 
-Version = tuple[int, ...]
-
-ATTENTION_FLAG: Version = (0, 15)  # 2026-01-22: the variable VLLM_ATTENTION_BACKEND is read no more
-FIRST_V1: Version = (0, 8)  # 2025-03: the second engine is the default, and with it the cache of prefixes
-
-
-DEFAULTS: dict[str, tuple[Any, Version, Any]] = {
-    "gpu_memory_fraction": (0.92, (0, 20), 0.9),
-    "prompt_cache": (True, FIRST_V1, False),
-}
-"""What a setting is where nobody set it, since which version, and what it was before."""
-
-
-SINCE: dict[str, Version] = {
-    "--max-model-len": (0, 2, 0), "--quantization": (0, 2, 0), "--enforce-eager": (0, 2, 6),
-    "--kv-cache-dtype": (0, 3, 0), "--enable-prefix-caching": (0, 4, 0), "--speculative-model": (0, 4, 1),
-    "VLLM_ATTENTION_BACKEND": (0, 4, 2), "--no-enable-prefix-caching": (0, 6, 5), "--speculative-config": (0, 8, 2),
-    "--attention-backend": (0, 13, 0),
-}  # fmt: skip
-"""The release that first had each flag, by vllm/engine/arg_utils.py of every release; the others are as old as it."""
-UNTIL: dict[str, Version] = {"--speculative-model": (0, 8, 3), "VLLM_ATTENTION_BACKEND": (*ATTENTION_FLAG, 0)}
-"""The release that first lacked it again."""
-CACHE_TYPES_SINCE: dict[str, Version] = {
-    "auto": (0, 3, 0), "fp8_e5m2": (0, 4, 3), "fp8": (0, 4, 1), "fp8_e4m3": (0, 4, 3), "fp8_inc": (0, 10, 0),
-    "bfloat16": (0, 11, 0), "float16": (0, 18, 0), "int8_per_token_head": (0, 20, 0), "fp8_per_token_head": (0, 20, 0),
-    "nvfp4": (0, 20, 0), "turboquant_k8v4": (0, 20, 0), "turboquant_4bit_nc": (0, 20, 0),
-    "turboquant_k3v4_nc": (0, 20, 0), "turboquant_3bit_nc": (0, 20, 0), "int4_per_token_head": (0, 25, 0),
-}  # fmt: skip
-
-
-UNBOUND_SINCE = (0, 11, 1)
-"""The release that first left threads unbound when told so; before, a list of CPUs is what sets their number."""
-
-
 def full_version(text: Fact[str]) -> Version | None:
     """All three parts of a version; None where there is none."""
     found = re.match(r"v?(\d{1,4})\.(\d{1,4})(?:\.(\d{1,4}))?", text.value_or(""))
@@ -206,15 +194,15 @@ def lacking(word: str, version: Version | None) -> str:
     return ""
 
 
+def _dotted(version: Version) -> str:
+    return ".".join(map(str, version))
+
+
 def thread_variables(count: int, version: Version | None) -> dict[str, str]:
     """What makes it compute with so many threads: while it binds them itself, OMP_NUM_THREADS is written over."""
     if version is not None and version < UNBOUND_SINCE:
         return {"VLLM_CPU_OMP_THREADS_BIND": f"0-{count - 1}" if count > 1 else "0"}
     return {"VLLM_CPU_OMP_THREADS_BIND": "nobind", "OMP_NUM_THREADS": str(count)}
-
-
-def _dotted(version: Version) -> str:
-    return ".".join(map(str, version))
 
 
 def with_defaults(runtime: Runtime) -> Runtime:

@@ -15,22 +15,9 @@ from unslow.look.command_line import UNSET, Setting, name_of_path
 from unslow.look.logs.vllm import DIALECT
 from unslow.look.openai_api import ListedModel, Server, json_if_ok, parse_model_list
 from unslow.look.processes import Process, ancestors, not_started_by, outermost, words_of
+from unslow.look.runtimes._engine_answers import Place, count, facts_at, gibibytes, share, text, truth
 from unslow.look.runtimes._engine_flags import config_path, read_config
-from unslow.look.runtimes._engine_server import (
-    Place,
-    count,
-    facts_at,
-    find_servers,
-    gibibytes,
-    model_of_name,
-    places_of,
-    read_own_log,
-    share,
-    text,
-    truth,
-    url_of,
-    with_files,
-)
+from unslow.look.runtimes._engine_server import find_servers, model_of_name, places_of, read_own_log, url_of, with_files
 from unslow.look.runtimes._process import process_facts
 from unslow.look.runtimes.vllm.flags import (
     FLAGS,
@@ -44,6 +31,17 @@ from unslow.look.server_answers import Metrics, parse_metrics, value_at, word_at
 from unslow.look.system import LookError, System, try_look, unknown
 from unslow.look.system.http import is_local_url
 
+ENOUGH_TOKENS = 50  # fewer say more of first tokens than of speed
+_LONGEST_VERSION = 60
+_MOST_BYTES = 2**60
+_ENGINE = "VLLM::EngineCor"  # the kernel keeps fifteen letters
+_MODULES = ("vllm.entrypoints.openai.api_server", "vllm.entrypoints.api_server", "vllm.entrypoints.cli.main")
+_LOG = "start it with its output in a file (`vllm serve … > vllm.log 2>&1`), or give a log to `unslow triage`"
+_SAID_IN_LOG = ("attention", "kernel", "buffers", "kv_bytes", "device_used")
+_SAID_ON_MACHINE = (
+    "command", "eager", "quantization", "weights_type", "tensor_parallel", "pipeline_parallel", "max_sequences",
+    "max_batched_tokens", "cpu_offload_bytes", "speculative",
+)  # fmt: skip
 _PLACES = (
     Place("context_length", ("model_config", "max_model_len"), count),
     Place("weights_type", ("model_config", "dtype"), text),
@@ -66,11 +64,6 @@ _PLACES = (
 )
 
 
-ENOUGH_TOKENS = 50  # fewer say more of first tokens than of speed
-_LONGEST_VERSION = 60
-_MOST_BYTES = 2**60
-
-
 class Answers(NamedTuple):
     """What a server said; an answer that is not there is unknown, with the reason."""
 
@@ -79,6 +72,114 @@ class Answers(NamedTuple):
     models: list[ListedModel] | Unknown
     metrics: Metrics | Unknown
     info: Any
+
+
+def find(processes: Sequence[Process]) -> list[Process]:
+    """Every server, and every engine that some program runs without one."""
+    servers = find_servers(processes, ("vllm", "python", "pt_main_thread", "uv", "ray"), is_server)
+    engines = [p for p in processes if p.name.startswith(_ENGINE)]
+    alone = not_started_by(engines, servers, processes)
+    by_engine = {
+        p.pid: p for engine in alone for p in ancestors(engine, processes) if takes_command(words_of(p.command()))
+    }
+    servers += outermost(list(by_engine.values()), processes)
+    return [*servers, *not_started_by(engines, servers, processes)]
+
+
+def is_server(words: Sequence[str]) -> bool:
+    """Whether a command line starts a server, by the names in it."""
+    head = list(words[:6])
+    programs = [at for at, word in enumerate(head) if "vllm" in name_of_path(word).lower()]
+    return any(head[at + 1 : at + 2] == ["serve"] for at in programs) or any(word in _MODULES for word in head)
+
+
+def takes_command(words: Sequence[str], _model: Model | None = None) -> bool:
+    """Whether a command line has the flags of `vllm serve`, of a process that is known to run vLLM by other signs.
+
+    A script of any name may call the function behind that command.
+    """
+    return is_server(words) or "serve" in words[1:6]
+
+
+def read(process: Process, api_key: str) -> tuple[Subject, ...]:
+    """A server by its process; an engine without one by what can be seen of it."""
+    if process.name.startswith("VLLM::"):
+        return (_engine(process),)
+    command, environment = process.command(), process.environment()
+    words = words_of(command)
+    file = config_path(words)
+    in_file = read_config(process, FLAGS, file) if file else {}
+    settings = {**(in_file or {}), **FLAGS.settings(words, environment.value_or({}))}
+    written = model_of(words, settings)
+    url = url_of(settings, "8000")
+    answers = _answers(process.system, url.value, settings, api_key, written) if isinstance(url, Known) else url
+    path, log = read_own_log(process, DIALECT, _LOG)
+    asked = requested_settings(settings, complete=isinstance(environment, Known) and in_file is not None)
+    unanswered: dict[str, Any] = dict.fromkeys(
+        ("state", "busy_slots", "running_requests", "kv_usage", "preemptions"), answers
+    )
+    http = subject_of(answers) if isinstance(answers, Answers) else Subject(runtime=Runtime(**unanswered))
+    version = http.runtime.version if isinstance(http.runtime.version, Known) else log.runtime.version
+    runtime = overlaid(
+        overlaid(without_dead_variable(msgspec.structs.replace(asked, version=version)), log.runtime), http.runtime
+    )
+    name = reported(NAME, f"/proc/{process.pid}/cmdline")
+    runtime = overlaid(runtime, process_facts(process, name, FLAGS.without_secrets, url, path))
+    model = overlaid(model_of_name(written, "command line"), overlaid(log.model, http.model))
+    files = with_files(process.system, model, written, places_of(process), process.roots())
+    runtime = _explained(with_defaults(runtime), _SAID_IN_LOG, "vLLM says it only in its log", _LOG)
+    return (Subject(runtime=runtime, model=files, run=http.run),)
+
+
+def _engine(process: Process) -> Subject:
+    """An engine that a program of its own runs, as with `LLM(...)`: it has no address to ask."""
+    why = not_found("this engine runs inside a program of its own and answers nobody", _LOG)
+    path, log = read_own_log(process, DIALECT, _LOG)
+    runtime = Runtime(
+        name=reported(NAME, f"/proc/{process.pid}/comm"),
+        pid=reported(process.pid, "/proc"),
+        url=why,
+        busy_slots=why,
+        log_path=path,
+        container=process.container(),
+    )
+    return Subject(runtime=overlaid(log.runtime, runtime), model=overlaid(Model(path=why), log.model))
+
+
+def read_url(system: System, url: str, api_key: str) -> tuple[Subject, ...] | None:
+    """The server at a URL; None where it is not vLLM."""
+    answers = read_answers(Server(system, url.rstrip("/"), api_key))
+    if answers is None:
+        return None
+    subject = subject_of(answers)
+    how = "run unslow on its machine, or start vLLM with VLLM_SERVER_DEV_MODE=1"
+    runtime = _explained(subject.runtime, _SAID_ON_MACHINE + _SAID_IN_LOG, "its answers do not say", how)
+    model = subject.model
+    if is_local_url(url):
+        models = answers.models
+        root = models[0].root.value_or("") if isinstance(models, list) and models else ""
+        model = with_files(system, model, root, {}, [""])
+    return (msgspec.structs.replace(subject, runtime=with_defaults(runtime), model=model),)
+
+
+def _explained(runtime: Runtime, names: tuple[str, ...], why: str, how_to_get: str) -> Runtime:
+    missing = {n: not_found(why, how_to_get) for n in names if getattr(runtime, n) == NOT_LOOKED}
+    return msgspec.structs.replace(runtime, **missing)
+
+
+def _answers(system: System, url: str, settings: dict[str, Setting], api_key: str, written: str) -> Answers | Unknown:
+    try:
+        answers = read_answers(Server(system, url, api_key or settings.get("api_key", UNSET).value))
+    except LookError as error:
+        return unknown(error)
+    if answers is None:
+        return not_found(f"something else answers at {url}")
+    names = {written, settings.get("served_name", Setting(written, "")).value}
+    if isinstance(answers.models, list) and not names & {
+        name for model in answers.models for name in (model.name, model.root.value_or(""))
+    }:
+        return not_found(f"another model answers at {url}")
+    return answers
 
 
 def read_answers(server: Server) -> Answers | None:
@@ -197,123 +298,3 @@ def cache_facts(config: Mapping[str, str], source: str) -> dict[str, Fact[Any]]:
 def _number(config: Mapping[str, str], name: str) -> int | None:
     text = config.get(name, "")
     return int(text) if text.isdecimal() and len(text) <= len(str(_MOST_BYTES)) else None
-
-
-_ENGINE = "VLLM::EngineCor"  # the kernel keeps fifteen letters
-_MODULES = ("vllm.entrypoints.openai.api_server", "vllm.entrypoints.api_server", "vllm.entrypoints.cli.main")
-
-
-def find(processes: Sequence[Process]) -> list[Process]:
-    """Every server, and every engine that some program runs without one."""
-    servers = find_servers(processes, ("vllm", "python", "pt_main_thread", "uv", "ray"), is_server)
-    engines = [p for p in processes if p.name.startswith(_ENGINE)]
-    alone = not_started_by(engines, servers, processes)
-    by_engine = {
-        p.pid: p for engine in alone for p in ancestors(engine, processes) if takes_command(words_of(p.command()))
-    }
-    servers += outermost(list(by_engine.values()), processes)
-    return [*servers, *not_started_by(engines, servers, processes)]
-
-
-def is_server(words: Sequence[str]) -> bool:
-    """Whether a command line starts a server, by the names in it."""
-    head = list(words[:6])
-    programs = [at for at, word in enumerate(head) if "vllm" in name_of_path(word).lower()]
-    return any(head[at + 1 : at + 2] == ["serve"] for at in programs) or any(word in _MODULES for word in head)
-
-
-def takes_command(words: Sequence[str], _model: Model | None = None) -> bool:
-    """Whether a command line has the flags of `vllm serve`, of a process that is known to run vLLM by other signs.
-
-    A script of any name may call the function behind that command.
-    """
-    return is_server(words) or "serve" in words[1:6]
-
-
-_LOG = "start it with its output in a file (`vllm serve … > vllm.log 2>&1`), or give a log to `unslow triage`"
-_SAID_IN_LOG = ("attention", "kernel", "buffers", "kv_bytes", "device_used")
-_SAID_ON_MACHINE = (
-    "command", "eager", "quantization", "weights_type", "tensor_parallel", "pipeline_parallel", "max_sequences",
-    "max_batched_tokens", "cpu_offload_bytes", "speculative",
-)  # fmt: skip
-
-
-def read_url(system: System, url: str, api_key: str) -> tuple[Subject, ...] | None:
-    """The server at a URL; None where it is not vLLM."""
-    answers = read_answers(Server(system, url.rstrip("/"), api_key))
-    if answers is None:
-        return None
-    subject = subject_of(answers)
-    how = "run unslow on its machine, or start vLLM with VLLM_SERVER_DEV_MODE=1"
-    runtime = _explained(subject.runtime, _SAID_ON_MACHINE + _SAID_IN_LOG, "its answers do not say", how)
-    model = subject.model
-    if is_local_url(url):
-        models = answers.models
-        root = models[0].root.value_or("") if isinstance(models, list) and models else ""
-        model = with_files(system, model, root, {}, [""])
-    return (msgspec.structs.replace(subject, runtime=with_defaults(runtime), model=model),)
-
-
-def read(process: Process, api_key: str) -> tuple[Subject, ...]:
-    """A server by its process; an engine without one by what can be seen of it."""
-    if process.name.startswith("VLLM::"):
-        return (_engine(process),)
-    command, environment = process.command(), process.environment()
-    words = words_of(command)
-    file = config_path(words)
-    in_file = read_config(process, FLAGS, file) if file else {}
-    settings = {**(in_file or {}), **FLAGS.settings(words, environment.value_or({}))}
-    written = model_of(words, settings)
-    url = url_of(settings, "8000")
-    answers = _answers(process.system, url.value, settings, api_key, written) if isinstance(url, Known) else url
-    path, log = read_own_log(process, DIALECT, _LOG)
-    asked = requested_settings(settings, complete=isinstance(environment, Known) and in_file is not None)
-    unanswered: dict[str, Any] = dict.fromkeys(
-        ("state", "busy_slots", "running_requests", "kv_usage", "preemptions"), answers
-    )
-    http = subject_of(answers) if isinstance(answers, Answers) else Subject(runtime=Runtime(**unanswered))
-    version = http.runtime.version if isinstance(http.runtime.version, Known) else log.runtime.version
-    runtime = overlaid(
-        overlaid(without_dead_variable(msgspec.structs.replace(asked, version=version)), log.runtime), http.runtime
-    )
-    name = reported(NAME, f"/proc/{process.pid}/cmdline")
-    runtime = overlaid(runtime, process_facts(process, name, FLAGS.without_secrets, url, path))
-    model = overlaid(model_of_name(written, "command line"), overlaid(log.model, http.model))
-    files = with_files(process.system, model, written, places_of(process), process.roots())
-    runtime = _explained(with_defaults(runtime), _SAID_IN_LOG, "vLLM says it only in its log", _LOG)
-    return (Subject(runtime=runtime, model=files, run=http.run),)
-
-
-def _answers(system: System, url: str, settings: dict[str, Setting], api_key: str, written: str) -> Answers | Unknown:
-    try:
-        answers = read_answers(Server(system, url, api_key or settings.get("api_key", UNSET).value))
-    except LookError as error:
-        return unknown(error)
-    if answers is None:
-        return not_found(f"something else answers at {url}")
-    names = {written, settings.get("served_name", Setting(written, "")).value}
-    if isinstance(answers.models, list) and not names & {
-        name for model in answers.models for name in (model.name, model.root.value_or(""))
-    }:
-        return not_found(f"another model answers at {url}")
-    return answers
-
-
-def _engine(process: Process) -> Subject:
-    """An engine that a program of its own runs, as with `LLM(...)`: it has no address to ask."""
-    why = not_found("this engine runs inside a program of its own and answers nobody", _LOG)
-    path, log = read_own_log(process, DIALECT, _LOG)
-    runtime = Runtime(
-        name=reported(NAME, f"/proc/{process.pid}/comm"),
-        pid=reported(process.pid, "/proc"),
-        url=why,
-        busy_slots=why,
-        log_path=path,
-        container=process.container(),
-    )
-    return Subject(runtime=overlaid(log.runtime, runtime), model=overlaid(Model(path=why), log.model))
-
-
-def _explained(runtime: Runtime, names: tuple[str, ...], why: str, how_to_get: str) -> Runtime:
-    missing = {n: not_found(why, how_to_get) for n in names if getattr(runtime, n) == NOT_LOOKED}
-    return msgspec.structs.replace(runtime, **missing)

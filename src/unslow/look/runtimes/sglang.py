@@ -1,44 +1,64 @@
-"""A server of SGLang: its flags and the facts that they are, how it is found, and what it answers."""
+"""SGLang: how it is found, its flags, its answers, its commands.
+
+Written by its documentation and by recorded text: it needs a GPU, and none of it was run here.
+"""
 
 import re
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from unslow.facts.commands import by_hand
+from unslow.facts.knob import Knob
+from unslow.facts.knob import Setting as KnobSetting
 from unslow.facts.merge import bounded, overlaid
 from unslow.facts.model import Model
 from unslow.facts.runtime import Buffer, Runtime
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import Known, estimated, not_found, not_supported, reported
 from unslow.look.command_line import Setting
+from unslow.look.command_writer import PLACE, Advice, Answer, Turn, Wanted, Words, advice
 from unslow.look.logs.commands import CommandLines
 from unslow.look.logs.sglang import DIALECT
 from unslow.look.openai_api import Server, parse_model_list
 from unslow.look.processes import Process
-from unslow.look.runtimes._engine_flags import Flag, Flags, shared_settings, switch
-from unslow.look.runtimes._engine_server import (
-    Engine,
+from unslow.look.runtimes._engine_answers import (
     Place,
     answer_if_offered,
     count,
     facts_at,
-    find_servers,
     gibibytes,
     metrics_of,
-    model_of_name,
-    parse_command,
     share,
     text,
     truth,
     untruth,
-    url_of,
 )
+from unslow.look.runtimes._engine_commands import (
+    MORE_MEMORY,
+    MOST_MEMORY,
+    NO_GPUS,
+    SHORTEST_CONTEXT,
+    cache_type,
+    gpus_in_use,
+    number,
+    only_away,
+    program_of,
+    switched_off_by,
+    unthinking,
+    visible_device,
+)
+from unslow.look.runtimes._engine_commands import share as share_flag
+from unslow.look.runtimes._engine_flags import Flag, Flags, shared_settings, switch
+from unslow.look.runtimes._engine_server import Engine, find_servers, model_of_name, parse_command, url_of
 from unslow.look.runtimes._given_settings import GivenSettings
 from unslow.look.server_answers import Metrics, value_at
 
 NAME = "SGLang"
-
-
+PORTS = (30000,)
+RANK = 2
+LOG = "start it with its output in a file (`… > sglang.log 2>&1`), or give a log to `unslow triage`"
+_ENOUGH_TOKENS = 50
 FLAGS = Flags(
     {
         "host": Flag(("--host",)),
@@ -72,7 +92,6 @@ FLAGS = Flags(
         "metrics": switch("--enable-metrics"),
     }
 )
-
 SHARED = frozenset({
     "--host", "--port", "--ssl-certfile", "--api-key", "--model-path", "--model", "--served-model-name", "--device",
     "--download-dir", "--dtype", "--quantization", "--kv-cache-dtype", "--cpu-offload-gb", "--attention-backend",
@@ -80,6 +99,46 @@ SHARED = frozenset({
     "--context-length", "--enable-metrics",
 })  # fmt: skip
 """Flags that other programs have too."""
+_PLACES = (
+    Place("context_set", ("context_length",), count),
+    Place("kv_capacity_tokens", ("max_total_num_tokens",), count),
+    Place("tensor_parallel", ("tp_size",), count),
+    Place("pipeline_parallel", ("pp_size",), count),
+    Place("quantization", ("quantization",), text),
+    Place("weights_type", ("dtype",), text),
+    Place("kv_type_k", ("kv_cache_dtype",), text),
+    Place("kv_type_v", ("kv_cache_dtype",), text),
+    Place("gpu_memory_fraction", ("mem_fraction_static",), share),
+    Place("max_sequences", ("max_running_requests",), count),
+    Place("max_batched_tokens", ("chunked_prefill_size",), count),
+    Place("prompt_cache", ("disable_radix_cache",), untruth),
+    Place("eager", ("disable_cuda_graph",), truth),
+    Place("attention", ("attention_backend",), text),
+    Place("speculative", ("speculative_algorithm",), text),
+    Place("draft_tokens", ("speculative_num_draft_tokens",), count),
+    Place("cpu_offload_bytes", ("cpu_offload_gb",), gibibytes),
+    Place("device_used", ("device",), text),
+    Place("metrics_endpoint", ("enable_metrics",), truth),
+    Place("version", ("version",), text),
+)
+_CACHE_TYPES = {
+    **dict.fromkeys(("f16", "bf16", "auto"), "auto"),
+    **dict.fromkeys(("q8_0", "q4_0", "fp8", "fp8_e5m2"), "fp8_e5m2"),
+    **{word: word for word in ("fp8_e4m3", "bfloat16")},
+}
+"""By the nearest that it has; e5m2 needs no scales in the checkpoint (srt/server_args.py)."""
+
+
+def find(processes: Sequence[Process]) -> list[Process]:
+    """Every server; its scheduler and its other children belong to it."""
+    return find_servers(processes, ("sglang", "python", "pt_main_thread"), is_server)
+
+
+def is_server(words: Sequence[str]) -> bool:
+    """Whether a command line starts a server."""
+    head = list(words[:6])
+    programs = [at for at, word in enumerate(head) if word.rpartition("/")[2] == "sglang"]
+    return "sglang.launch_server" in head or any(head[at + 1 : at + 2] == ["serve"] for at in programs)
 
 
 def requested_settings(settings: Mapping[str, Setting], *, complete: bool) -> Runtime:
@@ -102,32 +161,6 @@ COMMANDS = CommandLines(
     flags=FLAGS.spellings() - SHARED,
     variables=("SGLANG_", "SGL_"),
     parse=partial(parse_command, NAME, FLAGS, requested_settings),
-)
-
-
-LOG = "start it with its output in a file (`… > sglang.log 2>&1`), or give a log to `unslow triage`"
-_ENOUGH_TOKENS = 50
-_PLACES = (
-    Place("context_set", ("context_length",), count),
-    Place("kv_capacity_tokens", ("max_total_num_tokens",), count),
-    Place("tensor_parallel", ("tp_size",), count),
-    Place("pipeline_parallel", ("pp_size",), count),
-    Place("quantization", ("quantization",), text),
-    Place("weights_type", ("dtype",), text),
-    Place("kv_type_k", ("kv_cache_dtype",), text),
-    Place("kv_type_v", ("kv_cache_dtype",), text),
-    Place("gpu_memory_fraction", ("mem_fraction_static",), share),
-    Place("max_sequences", ("max_running_requests",), count),
-    Place("max_batched_tokens", ("chunked_prefill_size",), count),
-    Place("prompt_cache", ("disable_radix_cache",), untruth),
-    Place("eager", ("disable_cuda_graph",), truth),
-    Place("attention", ("attention_backend",), text),
-    Place("speculative", ("speculative_algorithm",), text),
-    Place("draft_tokens", ("speculative_num_draft_tokens",), count),
-    Place("cpu_offload_bytes", ("cpu_offload_gb",), gibibytes),
-    Place("device_used", ("device",), text),
-    Place("metrics_endpoint", ("enable_metrics",), truth),
-    Place("version", ("version",), text),
 )
 
 
@@ -154,10 +187,9 @@ def read_answers(server: Server) -> Subject | None:
     runtime = Runtime(
         name=reported(NAME, source), url=reported(server.url, "given"), state=reported("loaded", source), **facts
     )
-    counted = _counted(metrics_of(server, "sglang:"))
-    whole = overlaid(
-        overlaid(runtime, Runtime(context_length=models[0].context_length) if models else Runtime()), counted
-    )
+    if models:
+        runtime = overlaid(runtime, Runtime(context_length=models[0].context_length))
+    whole = overlaid(runtime, _counted(metrics_of(server, "sglang:")))
     written = text(value_at(info, "model_path")) or ""
     name = text(value_at(info, "served_model_name")) or (models[0].name if models else "")
     known = Model(name=reported(name, source)) if name else Model()
@@ -190,16 +222,69 @@ def _counted(metrics: Metrics | None) -> Runtime:
     )
 
 
-def find(processes: Sequence[Process]) -> list[Process]:
-    """Every server; its scheduler and its other children belong to it."""
-    return find_servers(processes, ("sglang", "python", "pt_main_thread"), is_server)
-
-
-def is_server(words: Sequence[str]) -> bool:
-    """Whether a command line starts a server."""
-    head = list(words[:6])
-    programs = [at for at, word in enumerate(head) if word.rpartition("/")[2] == "sglang"]
-    return "sglang.launch_server" in head or any(head[at + 1 : at + 2] == ["serve"] for at in programs)
-
-
 ENGINE = Engine(NAME, FLAGS, requested_settings, DIALECT, LOG, partial(url_of, port="30000"), read_answers)
+read, read_url = ENGINE.read, ENGINE.read_url
+_share = share_flag("--mem-fraction-static", "memory_fraction")
+
+
+def _split(value: KnobSetting, wanted: Wanted) -> Answer:
+    """Every layer on so many GPUs, or with `layer` whole layers on each of those that are in use."""
+    names = ("tensor_parallel", "pipeline_parallel")
+    if value is None:
+        return Words(names)
+    if value == "layer":
+        now = gpus_in_use(wanted.runtime)
+        flag, count = "--pp-size", str(now) if now > 1 else PLACE
+    else:
+        given = isinstance(value, int) and not isinstance(value, bool) and value > 0
+        flag, count = "--tp-size", "1" if value == "none" else str(value) if given else PLACE
+    return Words(names, (flag, count), missing=NO_GPUS if count == PLACE else "")
+
+
+def _capacity(_value: KnobSetting, wanted: Wanted) -> Answer:
+    fraction, shorter = wanted.runtime.gpu_memory_fraction.value_or(0.0), wanted.runtime.context_length.value_or(0) // 2
+    more = f"--mem-fraction-static {min(MOST_MEMORY, fraction + MORE_MEMORY):.2f}"
+    return Advice(
+        [
+            *([more] if 0 < fraction < MOST_MEMORY else []),
+            "--kv-cache-dtype fp8_e5m2",
+            *([f"--context-length {shorter}"] if shorter >= SHORTEST_CONTEXT else []),
+        ],
+        "how much more it needs is not known",
+    )
+
+
+_TURNS: Mapping[Knob, Turn] = {
+    Knob.CONTEXT_LENGTH: number("context", "--context-length"),
+    Knob.KV_CACHE_TYPE: cache_type("--kv-cache-dtype", _CACHE_TYPES, NAME),
+    Knob.PARALLEL: number("sequences", "--max-running-requests"),
+    Knob.BATCH: number("batched_tokens", "--chunked-prefill-size"),
+    Knob.SPLIT_MODE: _split,
+    Knob.GPU_LAYERS: only_away("cpu_offload"),
+    Knob.GRAPHS: switched_off_by("no_graphs", "--disable-cuda-graph"),
+    Knob.QUANT_KERNEL: lambda value, _wanted: Words(("quantization",), ("--quantization", str(value)) if value else ()),
+    Knob.SPECULATIVE: only_away("speculative", "draft_model", "draft_tokens"),
+    Knob.PROMPT_CACHE: switched_off_by("no_prefix_cache", "--disable-radix-cache"),
+    Knob.FLASH_ATTENTION: lambda value, _wanted: Words(
+        ("attention",), () if value is None else ("--attention-backend", "triton" if value is False else "flashinfer")
+    ),
+    Knob.MEMORY_SHARE: _share,
+    # what it leaves free is what its share leaves
+    Knob.FIT_MARGIN: lambda value, wanted: Words() if Knob.MEMORY_SHARE in wanted.changes else _share(value, wanted),
+    Knob.DEVICE: visible_device,
+    Knob.CAPACITY: _capacity,
+    Knob.QUANT: advice(by_hand("give `--model-path` a checkpoint of this model as AWQ, GPTQ or FP8")),
+    Knob.THINKING: unthinking,
+    Knob.VERSION: advice("pip install --upgrade sglang"),
+}
+_PROGRAM = program_of(
+    NAME,
+    FLAGS,
+    _TURNS,
+    bare=lambda at_hand: [
+        *(at_hand.program or "python3", "-m", "sglang.launch_server"),
+        *(["--model-path", at_hand.checkpoint] if at_hand.checkpoint else []),
+    ],
+    no_model="put `--model-path MODEL` into the line: which model it is, is not known",
+)
+commands_for = _PROGRAM.commands_for

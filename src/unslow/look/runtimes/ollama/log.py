@@ -1,86 +1,26 @@
-"""The processes of Ollama, the server and one more for each model, and the log of the server."""
+"""The log of a running Ollama: the journal of its unit, a file, or that of its container; and its last load.
+
+The file is the one that the output of its process goes to; on a Mac and under Windows, where nobody sees a process, the
+one that the app always writes.
+"""
 
 import re
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import Any, NamedTuple
 
-from unslow.facts.values import Fact, Known, Unknown, estimated, not_found, reported
+import msgspec
+
+from unslow.facts.merge import overlaid
+from unslow.facts.runtime import Runtime
+from unslow.facts.snapshot import Subject
+from unslow.facts.values import Fact, Known, Unknown, first_known, not_found, reported
 from unslow.look.command_line import name_of_path
+from unslow.look.logs import llama_cpp, ollama
+from unslow.look.logs.ollama_options import asked_facts
 from unslow.look.logs.stream import clean_line
 from unslow.look.models.stores import read_surroundings
-from unslow.look.processes import Process, read_processes, started_by, words_of
-from unslow.look.runtimes._gguf_process import is_server
+from unslow.look.processes import Process
 from unslow.look.system import LookError, System, unknown
-from unslow.look.system.http import reachable_host
-
-DEFAULT_URL = "http://127.0.0.1:11434"
-_NAMES = ("ollama",)
-_OLDEST_RUNNER = "ollama_llama_se"  # the kernel keeps fifteen letters of ollama_llama_server
-
-Kind = Literal["llama-server", "runner", "mlx"]
-
-
-class Child(NamedTuple):
-    """A process that runs one model."""
-
-    process: Process
-    kind: Kind
-    model: str  # The file, or for MLX the name of the model
-    port: str
-
-
-def find(processes: Sequence[Process]) -> list[Process]:
-    """Every `ollama serve`; what it started belongs to it."""
-    own = [p for p in processes if p.name.startswith(_NAMES) and not p.name.startswith(_OLDEST_RUNNER)]
-    return [process for process in own if "serve" in words_of(process.command())[1:3]]
-
-
-def children_of(process: Process) -> list[Child]:
-    """The processes with models, by their pids; those that only look for GPUs hold none."""
-    found = []
-    for child in started_by(process, read_processes(process.system)):
-        words = words_of(child.command())
-        kind: Kind
-        if is_server(child):
-            kind = "llama-server"
-        elif child.name.startswith(_OLDEST_RUNNER) or (child.name.startswith(_NAMES) and "runner" in words[1:2]):
-            kind = "mlx" if "--mlx-engine" in words else "runner"
-        else:
-            continue
-        if model := _after(words, "--model"):
-            found.append(Child(child, kind, model, _after(words, "--port")))
-    return found
-
-
-def _after(words: list[str], flag: str) -> str:
-    at = words.index(flag) + 1 if flag in words else len(words)
-    return words[at] if at < len(words) else ""
-
-
-def url_of(environment: Fact[dict[str, str]]) -> Fact[str]:
-    """Where a server with this environment listens, seen from this machine."""
-    text = environment.value_or({}).get("OLLAMA_HOST", "").strip()
-    if not text:
-        return estimated(DEFAULT_URL, "default of Ollama: no OLLAMA_HOST")
-    source = environment.source if isinstance(environment, Known) else ""
-    return reported(parse_host(text), f"{source}: OLLAMA_HOST")
-
-
-def parse_host(text: str) -> str:
-    """`0.0.0.0`, `:8080`, `box:11434`, `[::]:11434` or a URL, as a URL; a scheme changes the port that is meant."""
-    scheme, separator, rest = text.partition("://")
-    scheme, rest = (scheme, rest) if separator else ("http", text)
-    port = {"http": "80", "https": "443"}.get(scheme, "11434") if separator else "11434"
-    host, _, path = rest.partition("/")
-    found = re.fullmatch(r"(\[[^\]]*\]|[^:]*)(?::(\d{1,5}))?", host)
-    name, port = (found[1], found[2] or port) if found else (host, port)
-    url = f"{scheme}://{reachable_host(name)}:{port}"
-    return f"{url}/{path.strip('/')}" if path.strip("/") else url
-
-
-# The log of a running Ollama: the journal of its unit, a file, or that of its container.
-# The file is the one that the output of its process goes to; on a Mac and under Windows, where nobody sees a process,
-# the one that the app always writes.
 
 HOW_TO_GET = (
     "read the journal as a member of the group systemd-journal, or give the log: `journalctl -u ollama --no-pager`; "
@@ -94,6 +34,10 @@ _UNIT = re.compile(r"/([\w@.:\\-]{1,120}\.service)\b")
 _CONTAINER = re.compile(r"\b([0-9a-f]{64})\b")
 _START = re.compile(r"starting (?:llama-server|llama server|runner)\"? cmd=")
 _ENDS = re.compile(r"started in |Listening on|inference compute|vram-based")
+_OF_SERVER = (
+    "version", "environment", "devices", "gpu_refused", "keep_alive_s", "max_loaded_models", "context_default",
+    "warnings", "loads", "fit", "fit_margin_bytes",
+)  # fmt: skip
 
 
 class Log(NamedTuple):
@@ -119,25 +63,6 @@ def read_log(process: Process) -> Log:
             continue
         if log and log.lines:
             return log
-    return Log(why, [])
-
-
-def read_app_log(system: System) -> Log:
-    """The log that the app keeps for this user, or why there is none to read."""
-    why: Unknown = not_found("no log lies where the app keeps it", HOW_TO_GET)
-    try:
-        # Where the app of each system writes its log; rotated ones beside it tell of earlier servers
-        around = read_surroundings(system)
-        local = around.variable("LOCALAPPDATA")
-        windows = [f"{local}\\Ollama\\server.log"] if local else []
-        paths = [*windows, f"{around.home}/.ollama/logs/server.log"]
-    except LookError as error:
-        return Log(unknown(error, HOW_TO_GET), [])
-    for path in paths:
-        try:
-            return Log(reported(path, "where the app keeps it"), _read_lines(system, path), name_of_path(path))
-        except LookError as error:
-            why = unknown(error, HOW_TO_GET)
     return Log(why, [])
 
 
@@ -197,6 +122,39 @@ def _output(process: Process, command: list[str]) -> list[str]:
     return [clean_line(line.encode()) for line in text.split("\n")]
 
 
+def read_app_log(system: System) -> Log:
+    """The log that the app keeps for this user, or why there is none to read."""
+    why: Unknown = not_found("no log lies where the app keeps it", HOW_TO_GET)
+    try:
+        # Where the app of each system writes its log; rotated ones beside it tell of earlier servers
+        around = read_surroundings(system)
+        local = around.variable("LOCALAPPDATA")
+        windows = [f"{local}\\Ollama\\server.log"] if local else []
+        paths = [*windows, f"{around.home}/.ollama/logs/server.log"]
+    except LookError as error:
+        return Log(unknown(error, HOW_TO_GET), [])
+    for path in paths:
+        try:
+            return Log(reported(path, "where the app keeps it"), _read_lines(system, path), name_of_path(path))
+        except LookError as error:
+            why = unknown(error, HOW_TO_GET)
+    return Log(why, [])
+
+
+def server_facts(log: Log, environment: Fact[dict[str, str]]) -> Runtime:
+    """What is true of the server whatever it has loaded: its log from the last start on, and its variables."""
+    reader = ollama.DIALECT.start()
+    for index, line in enumerate(log.lines):
+        if any(needle in line for needle in ollama.DIALECT.needles):
+            reader.take(line, log.where(index))
+    logged = reader.seen(log.name).subject.runtime
+    facts: dict[str, Any] = {name: getattr(logged, name) for name in _OF_SERVER}
+    variables = first_known(environment, logged.environment)
+    if isinstance(variables, Known):
+        facts |= asked_facts(variables.value, variables.source)
+    return Runtime(**{**facts, "environment": variables})
+
+
 def last_load(log: Log, model: str = "", port: str | None = None) -> range:
     """The lines of the last load of a file, or of any; where its process is known, of the load by that.
 
@@ -213,3 +171,19 @@ def last_load(log: Log, model: str = "", port: str | None = None) -> range:
     while start > 0 and " level=" in log.lines[start - 1] and not _ENDS.search(log.lines[start - 1]):
         start -= 1
     return range(start, end)
+
+
+def parse_load(log: Log, part: range) -> Subject:
+    """What the log says of a load, by Ollama and by llama.cpp, whose lines are the exact ones."""
+    readers = [ollama.DIALECT.start(), llama_cpp.DIALECT.start()]
+    for index in part:
+        for reader in readers:
+            reader.take(log.lines[index], log.where(index))
+    outer, inner = (reader.seen(log.name).subject for reader in readers)
+    kept = {name: fact for name in ("loads", "device_used") if isinstance(fact := getattr(outer.runtime, name), Known)}
+    return Subject(
+        runtime=msgspec.structs.replace(overlaid(outer.runtime, inner.runtime), **kept),
+        model=overlaid(outer.model, inner.model),
+        run=overlaid(outer.run, inner.run),
+        contradictions=outer.contradictions,
+    )

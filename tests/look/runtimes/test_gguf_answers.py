@@ -5,7 +5,7 @@ import pytest
 from doubles import FakeSystem
 
 from unslow.facts.values import Absence, Origin, Unknown
-from unslow.look.runtimes._gguf_server import (
+from unslow.look.runtimes._gguf_answers import (
     parse_health,
     parse_metrics,
     parse_models,
@@ -139,11 +139,11 @@ def test_a_body_that_is_not_json(body):
     assert isinstance(answers.slots, Unknown)
 
 
-def test_a_key_that_is_refused_is_told_from_one_that_is_wanted():
+def test_a_key_that_is_refused_is_told_from_one_that_is_wanted(wording):
     url = "http://127.0.0.1:8080"
     locked = {f"GET {url}{path}": Answer(401, b"{}") for path in ("/props", "/v1/models", "/slots", "/metrics")}
     system = FakeSystem(http=locked | {f"GET {url}/health": Answer(200, b"{}")})
-    assert "wants an API key" in read_answers(system, url).slots.why
+    wording(read_answers(system, url).slots.why, tells="API key")
     refused = read_answers(system, url, "wrong").slots
-    assert "refuses the key" in refused.why
+    wording(refused.why)
     assert "--api-key" in refused.how_to_get
