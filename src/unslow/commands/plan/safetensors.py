@@ -23,7 +23,8 @@ from unslow.think.case.bandwidth import copies_of, has_fast_links
 from unslow.think.case.gpus import device_of
 from unslow.think.case.vram import gpus_of, gpus_used, is_own
 from unslow.think.hardware import Hardware, Room, host_room_of, room_of_gpu
-from unslow.think.physics.chip import BYTES, HALF, link_bytes_per_s
+from unslow.think.physics.links import link_bytes_per_s
+from unslow.think.physics.weight_types import BYTES, HALF, type_class
 from unslow.think.plan.goal import Goal
 from unslow.think.plan.pareto_front import Planned
 from unslow.think.plan.report import PlanReport, Verdict
@@ -34,7 +35,6 @@ from unslow.think.plan.transformers import RECENT as TRANSFORMERS_RECENT
 from unslow.think.plan.transformers import Choice as TransformersChoice
 from unslow.think.plan.vllm.choices import PACKS_AT_LOAD, RECENT, Checkpoint, Choice, VllmPlanQuestion
 from unslow.think.plan.vllm.plan import vllm_options
-from unslow.think.speed.load import type_class
 
 NO_GPU = "no GPU was found, or none whose memory and speed are known"
 _OF_ANOTHER = "for a GPU name the model too: `unslow plan MODEL --runtime {word} --device 'RTX 4090'`"

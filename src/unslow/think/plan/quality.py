@@ -15,7 +15,7 @@ from unslow.catalog.quality import CacheException, Figure, cache_exceptions, fig
 from unslow.catalog.quants import find_mix, mixes, quants, sensitive
 from unslow.catalog.weight_parts import find_scheme
 from unslow.facts.errors import UserError
-from unslow.think.physics.chip import BYTES, HALF
+from unslow.think.physics.weight_types import BYTES, HALF
 from unslow.think.plan.report import QualityShown
 
 

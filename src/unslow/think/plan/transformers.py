@@ -17,7 +17,7 @@ from unslow.think.hardware import Hardware
 from unslow.think.memory.footprint import Held
 from unslow.think.memory.transformers import TransformersSettings, repeated_copies, transformers_memory
 from unslow.think.physics.chip import SpeedSetting
-from unslow.think.physics.decode import EAGER, launch_s, overlapped
+from unslow.think.physics.launches import EAGER, launch_s, overlapped
 from unslow.think.physics.placement import largest_fitting
 from unslow.think.physics.terms import Interval, Term, least_seconds, total_of_terms
 from unslow.think.plan.options import changes_of, shown_settings, shown_speed

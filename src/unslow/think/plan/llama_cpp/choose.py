@@ -5,7 +5,7 @@ from itertools import combinations
 from typing import NamedTuple
 
 from unslow.think.memory.llama_cpp.settings import Settings
-from unslow.think.physics.decode import SPLIT_BY_ROW
+from unslow.think.physics.links import SPLIT_BY_ROW
 from unslow.think.plan.goal import Goal, Work
 from unslow.think.plan.llama_cpp.placing import Placing
 from unslow.think.plan.llama_cpp.points import (

@@ -11,7 +11,7 @@ from unslow.facts.values import GIB
 from unslow.think.hardware import Hardware
 from unslow.think.memory.llama_cpp.need import memory_of
 from unslow.think.memory.llama_cpp.settings import Settings
-from unslow.think.physics.decode import accepted_tokens, break_even
+from unslow.think.physics.speculative import accepted_tokens, break_even
 from unslow.think.plan.llama_cpp.choose import Chosen, choose, is_good_enough, rejected_options, slowest
 from unslow.think.plan.llama_cpp.options import Shown, name_of, speed_of
 from unslow.think.plan.llama_cpp.placing import Placing

@@ -10,21 +10,22 @@ from unslow.catalog.learned_speed import learned_speed
 from unslow.think.hardware import Hardware
 from unslow.think.memory.llama_cpp.need import Memory
 from unslow.think.memory.llama_cpp.settings import Settings
-from unslow.think.physics.decode import SPLIT_BY_LAYER, offload_terms
-from unslow.think.physics.placement import (
+from unslow.think.physics.links import (
     CROSSINGS_PER_LAYER,
-    F16_BYTES,
+    SPLIT_BY_LAYER,
     copied_cache_s,
-    element_bytes,
+    offload_terms,
     prompt_copies_s,
 )
+from unslow.think.physics.placement import F16_BYTES, element_bytes
 from unslow.think.physics.terms import total_of_terms
 from unslow.think.physics.token_time import crowding_s
+from unslow.think.physics.weight_types import type_class_of_model
 from unslow.think.plan.goal import Work
 from unslow.think.plan.llama_cpp.pieces import Pieces
 from unslow.think.plan.llama_cpp.placing import Placing
 from unslow.think.plan.llama_cpp.question import LlamaPlanQuestion, Variant
-from unslow.think.speed.load import Totals, type_class_of_model
+from unslow.think.speed.load import Totals
 from unslow.think.speed.question import Host, SpeedQuestion, prompt_token_seconds, step_seconds
 
 if TYPE_CHECKING:
