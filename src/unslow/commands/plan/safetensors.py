@@ -19,6 +19,7 @@ from unslow.facts.snapshot import Case
 from unslow.facts.values import Known, Unknown
 from unslow.look.models.stores import described, find_everywhere
 from unslow.look.system import System
+from unslow.think.blueprints import shape_of_facts
 from unslow.think.case.bandwidth import copies_of, has_fast_links
 from unslow.think.case.gpus import device_of
 from unslow.think.case.vram import gpus_of, gpus_used, is_own
@@ -28,7 +29,7 @@ from unslow.think.physics.weight_types import BYTES, HALF, type_class
 from unslow.think.plan.goal import Goal
 from unslow.think.plan.pareto_front import Planned
 from unslow.think.plan.report import PlanReport, Verdict
-from unslow.think.plan.running import WORTH_A_CHANGE, shape_of_facts
+from unslow.think.plan.running import WORTH_A_CHANGE
 from unslow.think.plan.transformers import ALL_ON_ONE, SPREAD_OUT, TransformersPlanQuestion, transformers_options
 from unslow.think.plan.transformers import BYTES as TRANSFORMERS_BYTES
 from unslow.think.plan.transformers import RECENT as TRANSFORMERS_RECENT

@@ -24,16 +24,7 @@ from unslow.think.physics.speculative import accepted_tokens, break_even, specul
 from unslow.think.physics.terms import Interval, inverse_interval
 from unslow.think.speed.calibration import Match, match_calibration
 from unslow.think.speed.machine_rates import Calibrated, calibrated_decode, calibrated_prefill, demand_of
-from unslow.think.speed.question import (
-    WIDER,
-    Outcome,
-    batching_curve,
-    decode_outcome,
-    ridge,
-    shown_rate,
-    walls,
-    widened,
-)
+from unslow.think.speed.question import WIDER, Outcome, batching_curve, decode_outcome, ridge, walls, widened
 from unslow.think.speed.report import (
     BasisShown,
     BatchShown,
@@ -46,6 +37,7 @@ from unslow.think.speed.report import (
     QuantShown,
     SpeculativeShown,
     SpeedShown,
+    shown_rate,
 )
 
 

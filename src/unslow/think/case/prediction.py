@@ -28,7 +28,7 @@ from unslow.think.case.work import (
     work,
 )
 from unslow.think.memo import once
-from unslow.think.physics.launches import LAUNCHED_ONE_BY_ONE
+from unslow.think.physics.decode import LAUNCHED_ONE_BY_ONE
 from unslow.think.physics.links import prompt_copies_s
 from unslow.think.physics.placement import Placement, Shape
 from unslow.think.physics.terms import Interval, Term, by_part, inverse_interval, least_seconds

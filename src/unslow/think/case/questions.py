@@ -31,8 +31,7 @@ from unslow.think.case.runtime import runs_paged
 from unslow.think.case.vram import gpus_used, runtime_sees_gpu
 from unslow.think.memo import once
 from unslow.think.physics.chip import Chip, SpeedSetting
-from unslow.think.physics.decode import ROUND_TRIP, host_decode_terms
-from unslow.think.physics.launches import EAGER, LAUNCHED_ONE_BY_ONE, overlapped
+from unslow.think.physics.decode import EAGER, LAUNCHED_ONE_BY_ONE, ROUND_TRIP, host_decode_terms, overlapped
 from unslow.think.physics.links import SPLIT_BY_LAYER, SPLIT_BY_TENSOR
 from unslow.think.physics.placement import F16_BYTES, Placement, Shape, element_bytes
 from unslow.think.physics.terms import by_part, least_seconds

@@ -14,7 +14,7 @@ from unslow.think.causes import all_causes
 from unslow.think.causes._evidence import host_at_work
 from unslow.think.judge.phases import PER, Outlook, Pace, losing_phases
 from unslow.think.physics import decode
-from unslow.think.physics.launches import LAUNCHED_ONE_BY_ONE
+from unslow.think.physics.decode import LAUNCHED_ONE_BY_ONE
 from unslow.think.physics.links import LINK
 from unslow.think.physics.token_time import CROWD, QUOTA, SAMPLING, Part
 from unslow.think.report import BudgetPart

@@ -15,6 +15,7 @@ READS, COMPUTE, LAUNCHES, ROUND_TRIP = "device memory reads", "compute", "kernel
 HOST_READS, HOST_COMPUTE, HOST_LAYERS = "host memory reads", "host compute", "host layer overhead"
 HOST_ATTENTION = "host attention"
 READING, COMPUTING = "reading", "computing"  # the two sides of a token on a CPU
+LAUNCHED_ONE_BY_ONE = "launches one by one"
 NO_AMOUNTS: Mapping[str, Number] = MappingProxyType({})
 REFERENCE_WIDTH = 4096
 FEW = 8  # as many as llama.cpp multiplies one by one (MMVQ_MAX_BATCH_SIZE)
@@ -30,6 +31,8 @@ without flash attention."""
 FUSED_ON_CPU, PACKED_ON_CPU = 1.7, 1.33
 """Flash attention on a CPU, and of a cache in q8_0: at 4,096 tokens of depth a layer of Llama 3.1 8B beside an H200
 took 16 threads 1.39 ms, and 1.86 with q8_0 (lab/plan_gpu), where a server's plain kernels are expected to take 0.83."""
+_SHARPNESS = 3.0
+"""How nearly the longer of the two is all that counts: 1 is the sum of both, infinity the longer one alone."""
 
 
 class Amounts(NamedTuple):
@@ -65,6 +68,24 @@ class Amounts(NamedTuple):
             met_kinds={kind: weights / parts for kind, weights in self.met_kinds.items()},
             state_bytes=self.state_bytes / parts,
         )
+
+
+class Launching(NamedTuple):
+    """What a runtime's own work costs on the processor."""
+
+    layer_s: float
+    expert_layer_s: float
+    step_s: float
+
+
+PLAIN = Launching(62e-6, 25e-6, 450e-6)
+"""llama.cpp without CUDA graphs: lab/data/h200_speed_learning.jsonl, section d, on one 16-core host."""
+EAGER = Launching(720e-6, 700e-6, 1e-3)
+"""Transformers in eager mode: the same, section j; a host with slower cores takes 1.4 times as long."""
+SERVED = Launching(550e-6, 250e-6, 0.7e-3)
+"""vLLM and its kin in eager mode, between a slow and a fast host: 22 and 19 ms a token for 28 and 24 layers, of which
+the GPU needs 13 and 6 (https://github.com/vllm-project/vllm-omni/issues/7960); 14.2 ms for the 32 of Llama 3 8B on an
+H200, of which it needs 5 (tests/machines/vllm_0_26_h200_eager). Their experts are one operation for all of a layer."""
 
 
 def decode_terms(amounts: Amounts, chip: Chip, setting: SpeedSetting, year: Number) -> Iterator[Term]:
@@ -265,3 +286,16 @@ def device_factors(kind: str, setting: SpeedSetting) -> Factors:
 def ridge_tokens(bytes_per_weight: Number, chip: Chip) -> Number:
     """How many conversations keep the matrix units as busy as the memory."""
     return bytes_per_weight / chip.bytes_per_s * chip.matrix_flops_per_s / 2
+
+
+def launch_s(how: Launching, layers: Number, expert_layers: Number) -> Number:
+    """Seconds that the processor needs for the launches of a step."""
+    return how.layer_s * layers + how.expert_layer_s * expert_layers + how.step_s
+
+
+def overlapped(gpu_s: Number, host_s: Number) -> Number:
+    """The time of a step of which the GPU and the processor each do their part at the same time: the longer, nearly.
+
+    With recorded graphs (CUDA graphs) launches cost next to nothing and are part of what a layer costs on the GPU.
+    """
+    return (gpu_s**_SHARPNESS + host_s**_SHARPNESS) ** (1 / _SHARPNESS)

@@ -7,8 +7,17 @@ from typing import NamedTuple
 from unslow.catalog.devices import Device
 from unslow.catalog.learned_speed import Spread, learned_speed, spread_of
 from unslow.think.physics.chip import Chip, SpeedSetting
-from unslow.think.physics.decode import decode_terms, host_decode_terms, ridge_tokens
-from unslow.think.physics.launches import EAGER, LAUNCHED_ONE_BY_ONE, PLAIN, SERVED, launch_s, overlapped
+from unslow.think.physics.decode import (
+    EAGER,
+    LAUNCHED_ONE_BY_ONE,
+    PLAIN,
+    SERVED,
+    decode_terms,
+    host_decode_terms,
+    launch_s,
+    overlapped,
+    ridge_tokens,
+)
 from unslow.think.physics.links import (
     SPLIT_BY_LAYER,
     SPLIT_BY_ROW,
@@ -22,7 +31,7 @@ from unslow.think.physics.prefill import Prompt, host_prefill_terms, lent_weight
 from unslow.think.physics.terms import Interval, Number, Term, by_part, larger, least_seconds, smaller, total_of_terms
 from unslow.think.physics.weight_types import HALF
 from unslow.think.speed.load import Totals
-from unslow.think.speed.report import RateShown, WallShown
+from unslow.think.speed.report import WallShown
 
 USUAL_MICRO_BATCH = 512
 USUAL_LINK = 12e9  # PCIe 3.0 or 4.0 with 16 lanes, as copies from ordinary memory reach it
@@ -233,11 +242,6 @@ def widened(rate: Interval, wider: float, ceiling: float = math.inf) -> Interval
         return rate
     top = max(mid, min(mid * (high / mid) ** wider, ceiling))
     return Interval(mid * (low / mid) ** wider, mid, top)
-
-
-def shown_rate(interval: Interval) -> RateShown:
-    """As reports have it."""
-    return RateShown(low=interval.low, mid=interval.mid, high=interval.high)
 
 
 def rounded_rate(rate: float) -> str:

@@ -4,10 +4,11 @@ from tests.think.plan.llama_cpp import planning
 
 from unslow.think.memo import one_judgement
 from unslow.think.plan.goal import Goal, Work
-from unslow.think.plan.llama_cpp.choose import choose, rejected_options
+from unslow.think.plan.llama_cpp.choose import choose
 from unslow.think.plan.llama_cpp.pieces import Pieces
 from unslow.think.plan.llama_cpp.points import Points
 from unslow.think.plan.llama_cpp.question import LlamaPlanQuestion, Variant
+from unslow.think.plan.llama_cpp.rejected import rejected_options
 
 GIVEN = Variant("Q4_K_M", Pieces(planning.blueprint("smollm2-1.7b")), 1_700_000_000, given=True, at_hand=True)
 

@@ -34,6 +34,10 @@ if TYPE_CHECKING:
 Split = tuple[int, ...]
 LENDS_FROM = 32
 """A micro-batch of fewer tokens is computed where its weights lie (`op_offload_min_batch_size` in llama.cpp)."""
+LONG_PROMPT = 4096
+SHORT_PROMPT = 64
+GUARDED = 1.02
+"""Other work may take so many times what it takes now: predictions of the same machine are no finer than that."""
 
 
 class Price(NamedTuple):
@@ -52,6 +56,28 @@ class Price(NamedTuple):
     def prefill_tokens_per_s(self) -> float:
         """Of a prompt."""
         return 1 / self.prompt_token_s
+
+
+class FoundSettings(NamedTuple):
+    """Settings with their price, whose memory was laid out and fits."""
+
+    settings: Settings
+    placing: Placing
+    split: tuple[int, ...]
+    threads: int
+    price: Price
+    memory: Memory
+    needs_no_fit: bool = False
+    """Whether everything is on GPUs and leaves them so much that llama.cpp places it so by itself."""
+
+
+class Counted:
+    """How much a search looked at."""
+
+    def __init__(self) -> None:
+        self.combinations = self.priced = self.laid_out = 0
+        self.unproved = 0
+        """Ways of which not everything was tried that might have been quicker."""
 
 
 class Pricing:
@@ -198,34 +224,6 @@ def cache_element_bytes(settings: Settings) -> float:
 def _each(values: Number, count: int) -> list[float]:
     """One number for each, where all may share one."""
     return [float(values)] * count if isinstance(values, int | float) else [float(value) for value in values]
-
-
-class FoundSettings(NamedTuple):
-    """Settings with their price, whose memory was laid out and fits."""
-
-    settings: Settings
-    placing: Placing
-    split: tuple[int, ...]
-    threads: int
-    price: Price
-    memory: Memory
-    needs_no_fit: bool = False
-    """Whether everything is on GPUs and leaves them so much that llama.cpp places it so by itself."""
-
-
-class Counted:
-    """How much a search looked at."""
-
-    def __init__(self) -> None:
-        self.combinations = self.priced = self.laid_out = 0
-        self.unproved = 0
-        """Ways of which not everything was tried that might have been quicker."""
-
-
-LONG_PROMPT = 4096
-SHORT_PROMPT = 64
-GUARDED = 1.02
-"""Other work may take so many times what it takes now: predictions of the same machine are no finer than that."""
 
 
 class Guard(NamedTuple):

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unslow.think.physics.launches import EAGER, PLAIN, SERVED, launch_s, overlapped
+from unslow.think.physics.decode import EAGER, PLAIN, SERVED, launch_s, overlapped
 
 times = st.floats(1e-6, 10)
 
