@@ -14,10 +14,8 @@ WIDE = ("F32", "BF16", "F16")
 _MATRIX = 2  # dimensions
 _STACKED = 3  # dimensions
 _SMALLEST_BLOCK = 32  # numbers; beneath it there is nothing to fall back to but F16
-
-
-# The models that llama.cpp calls 70B, by their number of layers (src/models/*.cpp: LLM_TYPE_70B).
 _SEVENTY_BILLION = {"llama": 80, "qwen2": 80, "deci": 80, "olmo": 80, "jais2": 68}
+"""The models that llama.cpp calls 70B, by their number of layers (src/models/*.cpp: LLM_TYPE_70B)."""
 _EIGHT_EXPERTS = 8  # Mixtral's number: to give its small attention matrices eight bits costs about 128 MB
 Table: TypeAlias = Literal["output", "token_table"]
 _TABLES: dict[str, Table] = {

@@ -14,10 +14,6 @@ from unslow.think.memory.llama_cpp.recurrent import (
     with_last_inputs,
 )
 
-# The delta rule: a memory, one matrix for each head, that fades and is corrected token by token.
-# One kernel computes it where the layer's device has one. Elsewhere llama.cpp spells it out: chunk by chunk for a
-# prompt, where a chunk's tokens are solved for together, or step by step for single tokens.
-
 _CHUNK, _CHUNK_BY_CHANNEL = 64, 16
 """Tokens of a chunk: where a head fades as a whole, and where each of its channels fades by itself."""
 _MOST_CHUNKS = 1024  # beyond that a graph would take seconds to lay out
@@ -143,7 +139,8 @@ def _repeated(build: Build, layer: int, x: Node, sizes: _Sizes) -> Node:
 def delta_rule(build: Build, layer: int, heads: Heads, memory: Node) -> tuple[Node, Node]:
     """What each token reads, and the memory after the last one: (length, length, heads, sequences).
 
-    As one kernel, or spelled out.
+    One kernel computes it where the layer's device has one. Elsewhere llama.cpp spells it out: chunk by chunk for a
+    prompt, where a chunk's tokens are solved for together, or step by step for single tokens.
     """
     single = heads.query.shape[2] == 1
     if build.kernels.delta_step if single else build.kernels.delta_chunk:
