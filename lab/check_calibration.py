@@ -26,8 +26,7 @@ from unslow.look.engine import engine_version
 from unslow.look.engine.made_up_models import default_cache
 from unslow.look.models.gguf import blueprint, read_gguf
 from unslow.look.system.live import LiveSystem
-from unslow.think.physics.token_time import calibrated_decode, calibrated_prefill
-from unslow.think.speed.calibration import demand_of, drift_of, fit_rates
+from unslow.think.speed.machine_rates import calibrated_decode, calibrated_prefill, demand_of, drift_of, fit_rates
 
 CHECKED = ("check_dense", "check_deep", "check_experts")
 PROMPT_TOKENS = 128

@@ -10,7 +10,7 @@ from unslow.facts.snapshot import Case
 from unslow.facts.values import MIB, Known, not_found
 from unslow.think.case.placement import host_link_bytes_per_s
 from unslow.think.judge.judge import judge
-from unslow.think.physics.chip import link_bytes_per_s
+from unslow.think.physics.links import link_bytes_per_s
 
 GONE = not_found("nobody could look")
 SETTINGS = ("command", "environment", "gpu_layers_set", "tensor_overrides", "device_set", "fit", "split_mode")

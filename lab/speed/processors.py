@@ -17,8 +17,9 @@ from unslow.facts.values import GB, reported
 from unslow.think.case.questions import has_tiles, is_server, multiplies_wide
 from unslow.think.physics.chip import SpeedSetting
 from unslow.think.physics.token_time import LOGITS_S_PER_ENTRY
+from unslow.think.physics.weight_types import type_class_of_model
 from unslow.think.speed.chips import core_flops_per_s, host_chip
-from unslow.think.speed.load import model_load, totals, type_class_of_model
+from unslow.think.speed.load import model_load, totals
 from unslow.think.speed.question import Host, SpeedQuestion, prompt_terms, step_terms
 from unslow.think.speed.rows import CPU, PREFILL
 

@@ -33,8 +33,7 @@ from unslow.look.system import LookError, System
 from unslow.think.hardware import Hardware
 from unslow.think.memo import remembered
 from unslow.think.physics.terms import Interval
-from unslow.think.speed.question import shown_rate
-from unslow.think.speed.report import PredictionReport, RateShown
+from unslow.think.speed.report import PredictionReport, RateShown, shown_rate
 
 _NOT_CARDS = ("laptop", "max-q", "sxm", "gh200", "mi250", "mi3", "cmp ", "a10g", "arc a730m", "arc a770m")
 """Parts of names of what is soldered into something, or needs a board of its own."""

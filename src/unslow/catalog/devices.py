@@ -11,6 +11,62 @@ import msgspec
 from unslow.catalog import entries, entry, subfolders, texts
 from unslow.facts.values import GIB, MIB
 
+MODELS = frozenset(
+    {"ti", "super", "laptop", "maxq", "d", "v2", "ada", "blackwell", "pro", "ultra", "max", "xt", "xtx", "gre", "sff"}
+    | {"nano", "agx", "nx"}
+)
+"""Words that make another device of the same number: all of them must agree."""
+FORMS = frozenset({"pcie", "sxm", "nvl"})  # Forms of one chip: they must agree where both names have one
+SERIES = frozenset({"rtx", "gtx", "rx", "arc", "dgx", "jetson"})
+"""Words that a person may leave out: the number alone says which device it is."""
+_VENDORS = {
+    "NVIDIA": frozenset({"nvidia", "geforce", "tesla", "quadro"}),
+    "AMD": frozenset({"amd", "radeon", "instinct", "ryzen"}),
+    "Intel": frozenset({"intel"}),
+    "Apple": frozenset({"apple"}),
+}
+_OF_SERIES = {"rtx": "NVIDIA", "gtx": "NVIDIA", "rx": "AMD", "arc": "Intel"}
+_MAKERS = frozenset({"nvidia", "geforce", "tesla", "quadro", "amd", "radeon", "instinct", "intel", "apple"})
+_NOISE = _MAKERS | {
+    *("card", "chip", "corporation", "cpu", "design", "desktop", "edition", "generation", "gpu", "graphics", "inc"),
+    *("memory", "processor", "ram", "server", "unified", "vram", "with", "workstation", "channel"),
+    *("hbm2", "hbm2e", "hbm3", "hbm3e"),
+}
+_SAME = {"mobile": "laptop", "notebook": "laptop", "sxm2": "sxm", "sxm3": "sxm", "sxm4": "sxm", "sxm5": "sxm"}
+_WRITTEN_SIZE = re.compile(r"(?<![\w.])\d{1,9}(?:\.\d{1,9})?\s*(?:g(?:i?b)?|mi?b)\b")
+_CORES = re.compile(r"(?<![\w.])(\d{1,3}) ?(?:gpu ?)?cores?\b")
+_FEW = "[2-9]|1[0-6]"
+_COUNT = re.compile(rf"(?<![\w.])({_FEW}) ?x ?(?=[a-z])|(?<![\w.])(?<!\.\d )x ?({_FEW})(?= ?(?:$|[(),]))|^(dual|quad) ")
+_NUMBERS = {"dual": 2, "quad": 4}
+_PLAIN = (
+    (re.compile(r"×"), "x"),
+    (re.compile(r"\((?:r|tm|c)\)|[®™]"), " "),
+    (re.compile(r"\bw/"), " with "),
+    (re.compile(r"\bmax[- ]?q\b"), " maxq "),
+    (re.compile(r"\bpci[- ]?e(?:xpress)?\b"), " pcie "),
+    (re.compile(r"\b(?:macbook (?:pro|air)|mac (?:studio|mini|pro)|imac)\b"), " "),
+)
+_PUNCTUATION = re.compile(r"[()\[\]{}\-/,;:_+@&|\"'`]")
+_GRAPHICS_MEMORY = re.compile(r"\bgddr\d\w*")
+_GLUED = (
+    (re.compile(r"\b(nvidia|amd|geforce|radeon|quadro|tesla|apple)(?=[a-z]*\d)"), r"\1 "),
+    (re.compile(r"\b(rtx|gtx|rx|arc|pi)(?=[a-z]?\d)"), r"\1 "),
+    (re.compile(r"(?<=\d)(ti|super|xtx|xt|gre|d|max|pro|ultra|laptop|mobile)(?=\b|super)"), r" \1 "),
+    (re.compile(r"\bmi (?=\d)"), "mi"),
+)
+_BRACKETS = re.compile(r"\[([^\[\]]+)\]")
+_PCI_ID = re.compile(r"[0-9a-f]{4}(?::[0-9a-f]{4})?|AMD/ATI")
+_DIGIT = re.compile(r"\d")
+_LONGEST = 400  # letters; what comes after them is no name
+GRAPHICS = ("gpu", "unified")  # the kinds of devices that a graphics driver can name
+_NEAR_SIZE = 1.12  # drivers report a little less than the label
+_REMARK = re.compile(r"\([^()]*\)")
+_SIZE = re.compile(r"([\d.]+)\s*([gm])")
+_NAME, _KIND = (re.compile(rf'^{key} = "([^"\\]*)"$', re.MULTILINE) for key in ("name", "kind"))
+_ALSO = re.compile(r"^also = \[([^\[\]\\#']*)\]$", re.MULTILINE)
+_QUOTED = re.compile(r'"([^"]*)"')
+_A_PROCESSOR = 'kind = "cpu"'
+
 
 class Result(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A speed that somebody published for one stream of text on a device."""
@@ -93,57 +149,6 @@ class Device(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return self.driver_bytes or self.memory_bytes
 
 
-MODELS = frozenset(
-    {"ti", "super", "laptop", "maxq", "d", "v2", "ada", "blackwell", "pro", "ultra", "max", "xt", "xtx", "gre", "sff"}
-    | {"nano", "agx", "nx"}
-)
-"""Words that make another device of the same number: all of them must agree."""
-FORMS = frozenset({"pcie", "sxm", "nvl"})  # Forms of one chip: they must agree where both names have one
-SERIES = frozenset({"rtx", "gtx", "rx", "arc", "dgx", "jetson"})
-"""Words that a person may leave out: the number alone says which device it is."""
-
-_VENDORS = {
-    "NVIDIA": frozenset({"nvidia", "geforce", "tesla", "quadro"}),
-    "AMD": frozenset({"amd", "radeon", "instinct", "ryzen"}),
-    "Intel": frozenset({"intel"}),
-    "Apple": frozenset({"apple"}),
-}
-_OF_SERIES = {"rtx": "NVIDIA", "gtx": "NVIDIA", "rx": "AMD", "arc": "Intel"}
-_MAKERS = frozenset({"nvidia", "geforce", "tesla", "quadro", "amd", "radeon", "instinct", "intel", "apple"})
-_NOISE = _MAKERS | {
-    *("card", "chip", "corporation", "cpu", "design", "desktop", "edition", "generation", "gpu", "graphics", "inc"),
-    *("memory", "processor", "ram", "server", "unified", "vram", "with", "workstation", "channel"),
-    *("hbm2", "hbm2e", "hbm3", "hbm3e"),
-}
-_SAME = {"mobile": "laptop", "notebook": "laptop", "sxm2": "sxm", "sxm3": "sxm", "sxm4": "sxm", "sxm5": "sxm"}
-_WRITTEN_SIZE = re.compile(r"(?<![\w.])\d{1,9}(?:\.\d{1,9})?\s*(?:g(?:i?b)?|mi?b)\b")
-_CORES = re.compile(r"(?<![\w.])(\d{1,3}) ?(?:gpu ?)?cores?\b")
-_FEW = "[2-9]|1[0-6]"
-_COUNT = re.compile(rf"(?<![\w.])({_FEW}) ?x ?(?=[a-z])|(?<![\w.])(?<!\.\d )x ?({_FEW})(?= ?(?:$|[(),]))|^(dual|quad) ")
-_NUMBERS = {"dual": 2, "quad": 4}
-_PLAIN = (
-    (re.compile(r"×"), "x"),
-    (re.compile(r"\((?:r|tm|c)\)|[®™]"), " "),
-    (re.compile(r"\bw/"), " with "),
-    (re.compile(r"\bmax[- ]?q\b"), " maxq "),
-    (re.compile(r"\bpci[- ]?e(?:xpress)?\b"), " pcie "),
-    (re.compile(r"\b(?:macbook (?:pro|air)|mac (?:studio|mini|pro)|imac)\b"), " "),
-)
-_PUNCTUATION = re.compile(r"[()\[\]{}\-/,;:_+@&|\"'`]")
-_GRAPHICS_MEMORY = re.compile(r"\bgddr\d\w*")
-_GLUED = (
-    (re.compile(r"\b(nvidia|amd|geforce|radeon|quadro|tesla|apple)(?=[a-z]*\d)"), r"\1 "),
-    (re.compile(r"\b(rtx|gtx|rx|arc|pi)(?=[a-z]?\d)"), r"\1 "),
-    (re.compile(r"(?<=\d)(ti|super|xtx|xt|gre|d|max|pro|ultra|laptop|mobile)(?=\b|super)"), r" \1 "),
-    (re.compile(r"\bmi (?=\d)"), "mi"),
-)
-_BRACKETS = re.compile(r"\[([^\[\]]+)\]")
-_PCI_ID = re.compile(r"[0-9a-f]{4}(?::[0-9a-f]{4})?|AMD/ATI")
-_DIGIT = re.compile(r"\d")
-_LONGEST = 400  # letters; what comes after them is no name
-GRAPHICS = ("gpu", "unified")  # the kinds of devices that a graphics driver can name
-
-
 class Written(NamedTuple):
     """A name as somebody wrote it: the words that tell devices apart, and what else it says."""
 
@@ -153,6 +158,111 @@ class Written(NamedTuple):
     how_many: int = 1
     vendors: frozenset[str] = frozenset()
     phrase: str = ""  # Its words in their order but the makers, for names that mean something only side by side
+
+
+class _Known(NamedTuple):
+    file: tuple[str, str]
+    words: frozenset[str]
+    models: frozenset[str]
+    forms: frozenset[str]
+
+    @property
+    def device(self) -> Device:
+        """The device, read when a name is near it: there are hundreds."""
+        return entry(*self.file, Device)
+
+
+@lru_cache(maxsize=4096)
+def find_device(name: str, memory_bytes: int = 0) -> Device | None:
+    """The device that a driver's name means; memory settles between twins, and None where nothing does."""
+    # The name within a line of lspci, `... GA102 [GeForce RTX 3090] [10de:2204]`
+    inside = [text for text in _BRACKETS.findall(name[:_LONGEST]) if not _PCI_ID.fullmatch(text)]
+    return _found([name, *inside][-1], memory_bytes) or _found(name, memory_bytes)
+
+
+def _found(name: str, memory_bytes: int) -> Device | None:
+    every = parse_alternatives(name) if "/" in name else []
+    return (
+        _settled([_best(one, memory_bytes) for one in every], memory_bytes)
+        or _best(parse_device_name(name), memory_bytes)
+        or _best(parse_device_name(_REMARK.sub(" ", name)), memory_bytes)
+    )
+
+
+def _best(written: Written, memory_bytes: int) -> Device | None:
+    fits = [(_likeness(known, written, memory_bytes), known.device) for known in _fitting(written)]
+    longest = max((likeness[0] for likeness, _ in fits), default=0)
+    fits = sorted((fit for fit in fits if fit[0][0] == longest), key=lambda fit: (fit[0], fit[1].name), reverse=True)
+    # What names the model, apart from its memory, its cores and its form
+    if len({(parse_device_name(device.name).words - FORMS) for _, device in fits}) > 1:
+        sizes = _sizes_said(written, memory_bytes)
+        return _settled([device for _, device in fits], *sizes)
+    return fits[0][1] if fits else None
+
+
+def _fitting(written: Written) -> Iterator[_Known]:
+    """The names all of whose words were written, with no word beside them that makes another device of it."""
+    models, forms = written.words & MODELS, written.words & FORMS
+    index = _index()
+    for known in (known for word in written.words for known in index.get(word, ())):
+        if known.models != models or not known.words <= written.words:
+            continue
+        # One short word, such as M4, is a name of several vendors' chips
+        if len(known.words) == 1 and written.vendors and known.device.vendor not in written.vendors:
+            continue
+        if known.forms == forms or not known.forms or not forms:
+            yield known
+
+
+def _settled(devices: Iterable[Device | None], *sizes: int) -> Device | None:
+    """The only one of several models that has such a memory; any of them where all are equally fast."""
+    models = list({d.name: d for d in devices if d}.values())
+    fitting = [d for d in models if any(_is_near_size(size, own) for size in sizes for own in _sizes_of(d))] or models
+    return fitting[0] if len({d.memory_bytes_per_s for d in fitting}) == 1 else None
+
+
+def _likeness(known: _Known, written: Written, memory_bytes: int) -> tuple[int, ...]:
+    """What speaks for a device, what counts most first: words, cores, memory, form, the usual one, the largest."""
+    device = known.device
+    sizes = _sizes_said(written, memory_bytes)
+    cores = 0 if not (written.cores and device.units) else 1 if written.cores == device.units else -1
+    has_size = any(_is_near_size(size, own) for size in sizes for own in _sizes_of(device))
+    has_form = bool(known.forms & written.words)
+    return len(known.words), cores, has_size, has_form, device.usual, device.memory_bytes
+
+
+def _sizes_said(written: Written, memory_bytes: int) -> list[int]:
+    if memory_bytes:
+        return [memory_bytes]
+    amounts = [match for size in written.sizes if (match := _SIZE.match(size))]
+    return [int(float(amount) * (GIB if unit == "g" else MIB)) for amount, unit in (m.groups() for m in amounts)]
+
+
+def _is_near_size(a: int, b: int) -> bool:
+    return 0 < max(a, b) <= _NEAR_SIZE * min(a, b)
+
+
+def _sizes_of(device: Device) -> tuple[int, ...]:
+    return tuple(size for size in (device.memory_bytes, device.driver_bytes, *device.memory_sizes_bytes) if size)
+
+
+@cache
+def all_devices() -> tuple[Device, ...]:
+    """Every device of the catalogue."""
+    return tuple(device for vendor in subfolders("devices") for device in entries(vendor, Device).values())
+
+
+@cache
+def all_processors() -> tuple[Device, ...]:
+    """Every processor; other files are not parsed, for each run asks for the processor of its machine."""
+    stems = [(f, stem) for f in subfolders("devices") for stem, text in texts(f).items() if _A_PROCESSOR in text]
+    return tuple(entry(*file, Device) for file in stems)
+
+
+@cache
+def all_gpus() -> tuple[Device, ...]:
+    """Every device that a graphics driver can name."""
+    return tuple(d for d in all_devices() if d.kind in GRAPHICS)
 
 
 @lru_cache(maxsize=4096)
@@ -193,122 +303,6 @@ def parse_alternatives(text: str) -> list[Written]:
         first,
         *(o._replace(words=o.words | series | (frozenset() if o.words - MODELS else numbers)) for o in others),
     ]
-
-
-_NEAR_SIZE = 1.12  # drivers report a little less than the label
-_REMARK = re.compile(r"\([^()]*\)")
-_SIZE = re.compile(r"([\d.]+)\s*([gm])")
-_NAME, _KIND = (re.compile(rf'^{key} = "([^"\\]*)"$', re.MULTILINE) for key in ("name", "kind"))
-_ALSO = re.compile(r"^also = \[([^\[\]\\#']*)\]$", re.MULTILINE)
-_QUOTED = re.compile(r'"([^"]*)"')
-
-
-class _Known(NamedTuple):
-    file: tuple[str, str]
-    words: frozenset[str]
-    models: frozenset[str]
-    forms: frozenset[str]
-
-    @property
-    def device(self) -> Device:
-        """The device, read when a name is near it: there are hundreds."""
-        return entry(*self.file, Device)
-
-
-@cache
-def all_devices() -> tuple[Device, ...]:
-    """Every device of the catalogue."""
-    return tuple(device for vendor in subfolders("devices") for device in entries(vendor, Device).values())
-
-
-@cache
-def all_processors() -> tuple[Device, ...]:
-    """Every processor; other files are not parsed, for each run asks for the processor of its machine."""
-    stems = [(f, stem) for f in subfolders("devices") for stem, text in texts(f).items() if _A_PROCESSOR in text]
-    return tuple(entry(*file, Device) for file in stems)
-
-
-_A_PROCESSOR = 'kind = "cpu"'
-
-
-@cache
-def all_gpus() -> tuple[Device, ...]:
-    """Every device that a graphics driver can name."""
-    return tuple(d for d in all_devices() if d.kind in GRAPHICS)
-
-
-@lru_cache(maxsize=4096)
-def find_device(name: str, memory_bytes: int = 0) -> Device | None:
-    """The device that a driver's name means; memory settles between twins, and None where nothing does."""
-    # The name within a line of lspci, `... GA102 [GeForce RTX 3090] [10de:2204]`
-    inside = [text for text in _BRACKETS.findall(name[:_LONGEST]) if not _PCI_ID.fullmatch(text)]
-    return _found([name, *inside][-1], memory_bytes) or _found(name, memory_bytes)
-
-
-def _found(name: str, memory_bytes: int) -> Device | None:
-    every = parse_alternatives(name) if "/" in name else []
-    return (
-        _settled([_best(one, memory_bytes) for one in every], memory_bytes)
-        or _best(parse_device_name(name), memory_bytes)
-        or _best(parse_device_name(_REMARK.sub(" ", name)), memory_bytes)
-    )
-
-
-def _fitting(written: Written) -> Iterator[_Known]:
-    """The names all of whose words were written, with no word beside them that makes another device of it."""
-    models, forms = written.words & MODELS, written.words & FORMS
-    index = _index()
-    for known in (known for word in written.words for known in index.get(word, ())):
-        if known.models != models or not known.words <= written.words:
-            continue
-        # One short word, such as M4, is a name of several vendors' chips
-        if len(known.words) == 1 and written.vendors and known.device.vendor not in written.vendors:
-            continue
-        if known.forms == forms or not known.forms or not forms:
-            yield known
-
-
-def _best(written: Written, memory_bytes: int) -> Device | None:
-    fits = [(_likeness(known, written, memory_bytes), known.device) for known in _fitting(written)]
-    longest = max((likeness[0] for likeness, _ in fits), default=0)
-    fits = sorted((fit for fit in fits if fit[0][0] == longest), key=lambda fit: (fit[0], fit[1].name), reverse=True)
-    # What names the model, apart from its memory, its cores and its form
-    if len({(parse_device_name(device.name).words - FORMS) for _, device in fits}) > 1:
-        sizes = _sizes_said(written, memory_bytes)
-        return _settled([device for _, device in fits], *sizes)
-    return fits[0][1] if fits else None
-
-
-def _settled(devices: Iterable[Device | None], *sizes: int) -> Device | None:
-    """The only one of several models that has such a memory; any of them where all are equally fast."""
-    models = list({d.name: d for d in devices if d}.values())
-    fitting = [d for d in models if any(_is_near_size(size, own) for size in sizes for own in _sizes_of(d))] or models
-    return fitting[0] if len({d.memory_bytes_per_s for d in fitting}) == 1 else None
-
-
-def _likeness(known: _Known, written: Written, memory_bytes: int) -> tuple[int, ...]:
-    """What speaks for a device, what counts most first: words, cores, memory, form, the usual one, the largest."""
-    device = known.device
-    sizes = _sizes_said(written, memory_bytes)
-    cores = 0 if not (written.cores and device.units) else 1 if written.cores == device.units else -1
-    has_size = any(_is_near_size(size, own) for size in sizes for own in _sizes_of(device))
-    has_form = bool(known.forms & written.words)
-    return len(known.words), cores, has_size, has_form, device.usual, device.memory_bytes
-
-
-def _sizes_said(written: Written, memory_bytes: int) -> list[int]:
-    if memory_bytes:
-        return [memory_bytes]
-    amounts = [match for size in written.sizes if (match := _SIZE.match(size))]
-    return [int(float(amount) * (GIB if unit == "g" else MIB)) for amount, unit in (m.groups() for m in amounts)]
-
-
-def _is_near_size(a: int, b: int) -> bool:
-    return 0 < max(a, b) <= _NEAR_SIZE * min(a, b)
-
-
-def _sizes_of(device: Device) -> tuple[int, ...]:
-    return tuple(size for size in (device.memory_bytes, device.driver_bytes, *device.memory_sizes_bytes) if size)
 
 
 @cache

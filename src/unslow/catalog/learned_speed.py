@@ -17,6 +17,13 @@ class Spread(msgspec.Struct, frozen=True):
     median_error: float = 0.0
 
 
+class Learned(msgspec.Struct, frozen=True):
+    """How far off a prediction from a measured bandwidth may be, as a factor either way."""
+
+    spread: float
+    source: str
+
+
 class LearnedSpeed(msgspec.Struct, frozen=True):
     """All of it; `factors` are logarithms by their names."""
 
@@ -40,13 +47,6 @@ learned_speed = partial(entry, "speed", "learned", LearnedSpeed)
 def spread_of(group: str, backend: str) -> Spread:
     """The learned spread of a group on a backend, else of the group."""
     return learned_speed().spread(group, backend)
-
-
-class Learned(msgspec.Struct, frozen=True):
-    """How far off a prediction from a measured bandwidth may be, as a factor either way."""
-
-    spread: float
-    source: str
 
 
 backends = partial(entries, "backends", Learned)

@@ -20,6 +20,19 @@ from unslow.facts.errors import UserError
 
 PerLayer = int | list[int]
 """One number for all layers, or a list with one for each layer that is repeated where it is shorter."""
+_NAMES = re.compile(r"names = \[([^\]]*)\]")
+_QUOTED = re.compile(r'"([^"]*)"')
+
+
+# What says how a model was trained, packed or published, and nothing about its shape.
+_TRAINING = {"instruct", "it", "chat", "base", "pt", "sft", "dpo", "qat"}
+_PACKING = {"hf", "gguf", "mlx", "latest", "meta", "nvidia", "ai21", "i1", "imatrix", "quantized", "unsloth"}
+_NOISE = frozenset(_TRAINING | _PACKING)
+_DETAILS = frozenset({"ai", "inst", "thinking", "reasoning", "plus", "exp", "moe", "dense", "world", "terminus"})
+_SIZE_OR_DATE = re.compile(r"\b(?:\d+x|a)?\d+(?:\.\d+)?[bmtek]\b|\b\d{2,4}(?= \d{4})|\b\d{3,}\b|c4ai")
+_VERSION = re.compile(r"(?<![\d.])(\d{1,2}(?:\.\d)?)(?![\d.bmx])")  # of a family; a size ends in b, m or x
+_MOST_SHOWN = 12
+_LONGEST = 100  # letters of a name that near ones are looked for; finding them takes the square of it
 
 
 class Shape(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
@@ -152,6 +165,15 @@ class WellKnown(msgspec.Struct, frozen=True, kw_only=True):
         return self.names[0]
 
 
+class Unlisted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Models of one kind, by how their names begin."""
+
+    names: tuple[str, ...]
+    why: str
+    """What they are, and why nothing can be said of their memory by name."""
+    hint: str
+
+
 class _Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A file: whole, or like another one but for what it states; how it is published it states itself."""
 
@@ -164,64 +186,6 @@ class _Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     architecture: str = ""
     like: str = ""
     shape: dict[str, Any] = {}
-
-
-_NAMES = re.compile(r"names = \[([^\]]*)\]")
-_QUOTED = re.compile(r'"([^"]*)"')
-
-
-@cache
-def all_names() -> dict[str, tuple[str, ...]]:
-    """The names of every model by its file name; they stand first in a file, and the numbers are not read for them."""
-    found = {stem: _NAMES.match(text) for stem, text in texts("models").items()}
-    return {stem: tuple(_QUOTED.findall(match[1])) for stem, match in found.items() if match}
-
-
-@cache
-def well_known() -> dict[str, WellKnown]:
-    """Every model by its file name."""
-    return {stem: model_at(stem) for stem in texts("models")}
-
-
-@cache
-def model_at(stem: str) -> WellKnown:
-    """The model of a file name."""
-    one = entry("models", stem, _Entry)
-    return _whole(one, entry("models", one.like, _Entry) if one.like else one)
-
-
-def _whole(one: _Entry, base: _Entry) -> WellKnown:
-    """The entry with what it takes from the one it is like."""
-    return WellKnown(
-        names=one.names,
-        architecture=one.architecture or base.architecture,
-        parameters=one.parameters or base.parameters,
-        source=one.source,
-        checked=one.checked,
-        published=one.published,
-        projector=one.projector,
-        shape=msgspec.convert({**base.shape, **one.shape}, Shape),
-    )
-
-
-class Unlisted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Models of one kind, by how their names begin."""
-
-    names: tuple[str, ...]
-    why: str
-    """What they are, and why nothing can be said of their memory by name."""
-    hint: str
-
-
-# What says how a model was trained, packed or published, and nothing about its shape.
-_TRAINING = {"instruct", "it", "chat", "base", "pt", "sft", "dpo", "qat"}
-_PACKING = {"hf", "gguf", "mlx", "latest", "meta", "nvidia", "ai21", "i1", "imatrix", "quantized", "unsloth"}
-_NOISE = frozenset(_TRAINING | _PACKING)
-_DETAILS = frozenset({"ai", "inst", "thinking", "reasoning", "plus", "exp", "moe", "dense", "world", "terminus"})
-_SIZE_OR_DATE = re.compile(r"\b(?:\d+x|a)?\d+(?:\.\d+)?[bmtek]\b|\b\d{2,4}(?= \d{4})|\b\d{3,}\b|c4ai")
-_VERSION = re.compile(r"(?<![\d.])(\d{1,2}(?:\.\d)?)(?![\d.bmx])")  # of a family; a size ends in b, m or x
-_MOST_SHOWN = 12
-_LONGEST = 100  # letters of a name that near ones are looked for; finding them takes the square of it
 
 
 def find_model(word: str) -> WellKnown:
@@ -257,34 +221,6 @@ def _parted(name: str) -> tuple[set[str], set[float]]:
     return words, {float(number) for number in re.findall(r"\d+(?:\.\d+)?", bare)}
 
 
-class _NoSuchModelError(UserError):
-    """No model has that name. What is like it is looked for when somebody asks: callers that try names drop most."""
-
-    def __init__(self, word: str) -> None:
-        Exception.__init__(self, word)  # the message of a UserError is known at once
-        self.word = word
-
-    @property
-    def message(self) -> str:  # type: ignore[override]  # found when asked for
-        return self._said.message
-
-    @property
-    def hint(self) -> str:  # type: ignore[override]
-        return self._said.hint
-
-    def __str__(self) -> str:
-        return self.message
-
-    @cached_property
-    def _said(self) -> UserError:
-        if (bare := _bare(self.word)) and len(choice := listed_models(bare)) > 1:
-            return _several(choice, self.word)
-        near = get_close_matches(_key(bare)[:_LONGEST], _by_name(), n=3, cutoff=0.6)
-        names = dict.fromkeys(all_names()[stem][0] for key in near for stem in sorted(_by_name()[key]))
-        hint = f"Did you mean {' or '.join(names)}?" if names else "Give a file, or a name such as Qwen3-8B"
-        return UserError(f"there is no model {self.word[:_LONGEST]!r} in the catalogue", hint)
-
-
 def listed_models(word: str) -> list[WellKnown]:
     """The models in whose name all parts of the word are, a family's newest first and its sizes in order; all for ''.
 
@@ -314,6 +250,34 @@ def _ordered(stems: Iterable[str]) -> list[WellKnown]:
         return family[0] if family else "", -float(version[1]) if version else 0.0, kind, model.parameters
 
     return sorted(map(model_at, stems), key=place)
+
+
+class _NoSuchModelError(UserError):
+    """No model has that name. What is like it is looked for when somebody asks: callers that try names drop most."""
+
+    def __init__(self, word: str) -> None:
+        Exception.__init__(self, word)  # the message of a UserError is known at once
+        self.word = word
+
+    @property
+    def message(self) -> str:  # type: ignore[override]  # found when asked for
+        return self._said.message
+
+    @property
+    def hint(self) -> str:  # type: ignore[override]
+        return self._said.hint
+
+    def __str__(self) -> str:
+        return self.message
+
+    @cached_property
+    def _said(self) -> UserError:
+        if (bare := _bare(self.word)) and len(choice := listed_models(bare)) > 1:
+            return _several(choice, self.word)
+        near = get_close_matches(_key(bare)[:_LONGEST], _by_name(), n=3, cutoff=0.6)
+        names = dict.fromkeys(all_names()[stem][0] for key in near for stem in sorted(_by_name()[key]))
+        hint = f"Did you mean {' or '.join(names)}?" if names else "Give a file, or a name such as Qwen3-8B"
+        return UserError(f"there is no model {self.word[:_LONGEST]!r} in the catalogue", hint)
 
 
 def _several(models: list[WellKnown], word: str) -> UserError:
@@ -363,3 +327,37 @@ def _stems_by(keys: Callable[[str], Iterable[str]]) -> dict[str, set[str]]:
         for key in (key for name in (stem, *names) for key in keys(name)):
             found[key].add(stem)
     return dict(found)
+
+
+@cache
+def all_names() -> dict[str, tuple[str, ...]]:
+    """The names of every model by its file name; they stand first in a file, and the numbers are not read for them."""
+    found = {stem: _NAMES.match(text) for stem, text in texts("models").items()}
+    return {stem: tuple(_QUOTED.findall(match[1])) for stem, match in found.items() if match}
+
+
+@cache
+def well_known() -> dict[str, WellKnown]:
+    """Every model by its file name."""
+    return {stem: model_at(stem) for stem in texts("models")}
+
+
+@cache
+def model_at(stem: str) -> WellKnown:
+    """The model of a file name."""
+    one = entry("models", stem, _Entry)
+    return _whole(one, entry("models", one.like, _Entry) if one.like else one)
+
+
+def _whole(one: _Entry, base: _Entry) -> WellKnown:
+    """The entry with what it takes from the one it is like."""
+    return WellKnown(
+        names=one.names,
+        architecture=one.architecture or base.architecture,
+        parameters=one.parameters or base.parameters,
+        source=one.source,
+        checked=one.checked,
+        published=one.published,
+        projector=one.projector,
+        shape=msgspec.convert({**base.shape, **one.shape}, Shape),
+    )

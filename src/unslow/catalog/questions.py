@@ -7,6 +7,8 @@ import msgspec
 
 from unslow.catalog import entries
 
+UNKNOWN_WHICH = "unknown"  # Among systems, vendors or runtimes: where nobody says which it is
+
 
 class Command(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A command, why it helps, what it gives, and where it makes sense; no list means anywhere.
@@ -39,9 +41,6 @@ def askable_commands() -> tuple[Command, ...]:
     """Every command, in the order of the files."""
     files = entries("questions", dict[str, tuple[Command, ...]])
     return tuple(command for file in files.values() for command in file["command"])
-
-
-UNKNOWN_WHICH = "unknown"  # Among systems, vendors or runtimes: where nobody says which it is
 
 
 class ReadingWay(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

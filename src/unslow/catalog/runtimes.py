@@ -8,6 +8,9 @@ import msgspec
 from unslow.catalog import entries, entry
 from unslow.facts.account import Topic
 
+_NUMBERS = re.compile(r"\d+")
+_MOST_NUMBERS = 4
+
 
 class Kernel(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What vLLM's kernels for the experts of a packing want beyond the packing itself."""
@@ -99,10 +102,6 @@ vllm_profile = partial(entry, "runtimes_memory/profiles", "vllm", Profile)
 """What vLLM's start takes."""
 overheads = partial(entry, "runtimes_memory", "torch", Overheads)
 """What PyTorch takes beside tensors."""
-
-
-_NUMBERS = re.compile(r"\d+")
-_MOST_NUMBERS = 4
 
 
 class VersionChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -31,7 +31,7 @@ from unslow.think.hardware import (
     usual_threads,
     with_memory_note,
 )
-from unslow.think.physics.chip import link_bytes_per_s
+from unslow.think.physics.links import link_bytes_per_s
 from unslow.think.speed.chips import core_count, core_flops_per_s, gpu_chip, has_peers
 from unslow.think.speed.question import USUAL_LINK
 

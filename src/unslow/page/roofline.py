@@ -30,18 +30,10 @@ from unslow.think.case.questions import (
 from unslow.think.case.vram import gpus_used
 from unslow.think.case.work import COPIES, FETCHES, cured_placement, depth_of, prompt_speed
 from unslow.think.memo import one_judgement
-from unslow.think.physics.chip import HALF
-from unslow.think.physics.decode import (
-    COMPUTE,
-    HOST_ATTENTION,
-    HOST_COMPUTE,
-    HOST_READS,
-    LINK,
-    READS,
-    SPLIT_BY_LAYER,
-    Amounts,
-)
+from unslow.think.physics.decode import COMPUTE, HOST_ATTENTION, HOST_COMPUTE, HOST_READS, READS, Amounts
+from unslow.think.physics.links import LINK, SPLIT_BY_LAYER
 from unslow.think.physics.placement import Placement, Shape
+from unslow.think.physics.weight_types import HALF
 from unslow.think.speed.load import Totals
 from unslow.think.speed.question import SpeedQuestion
 

@@ -12,19 +12,15 @@ import msgspec
 from unslow.catalog.architectures import Group, Layout, layouts
 from unslow.catalog.models import WellKnown
 from unslow.catalog.quants import find_mix, quants
-from unslow.facts.model import Blueprint, HfShape, LayerKind, MetadataValue, Tensor
+from unslow.facts.model import Blueprint, HfShape, LayerKind, MetadataValue, Model, Tensor
+from unslow.facts.values import Known
 from unslow.think.memory.llama_cpp.hyperparameters import Hyper
 from unslow.think.quantise import types_of
 
-# The small expressions of the layouts: whole numbers, names, arithmetic, comparisons, and, or, not, if.
-# A name that nothing tells is None. None makes every sum and product None and every comparison false, so that a
-# condition on what a model lacks does not hold, and a setting made from it is left out.
-
 ExpressionValue: TypeAlias = int | float | str | None
-
-
 Expression: TypeAlias = Callable[["Numbers"], ExpressionValue]
-
+Stated = Mapping[str, ExpressionValue | list[int]]
+_NEEDED = ("layers", "width", "heads", "kv_heads", "vocabulary", "parameters")
 _ARITHMETIC: dict[type[ast.AST], Callable[[Any, Any], ExpressionValue]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -42,9 +38,115 @@ _COMPARISONS: dict[type[ast.AST], Callable[[Any, Any], ExpressionValue]] = {
 }
 
 
+class Named(NamedTuple):
+    """A tensor that has no type yet; the length of a row comes first."""
+
+    name: str
+    shape: tuple[int, ...]
+
+
+class Numbers:
+    """What the shape states, else what the layout works out, once it is asked for.
+
+    A list has one number for each layer and is repeated where it is shorter; the model as a whole sees the largest.
+    """
+
+    def __init__(self, stated: Stated, derived: Mapping[str, str], layer: int | None = None) -> None:
+        self._stated = stated
+        self._derived = derived
+        self._layer = layer
+        self._known: dict[str, ExpressionValue] = {"layer": layer}
+
+    def number(self, name: str) -> ExpressionValue:
+        """The number of that name; None where nothing tells."""
+        if name not in self._known:
+            value = self._stated.get(name)
+            if isinstance(value, list):
+                value = max(value) if self._layer is None else value[self._layer % len(value)]
+            elif value is None and name in self._derived:
+                value = expression(self._derived[name])(self)
+            self._known[name] = value
+        return self._known[name]
+
+    @property
+    def layers(self) -> int:
+        """How many layers there are."""
+        return int(self.number("layers") or 0)
+
+
+def made_up(model: WellKnown, quant: str) -> Blueprint:
+    """The model with the types that llama-quantize would give it; UserError where there is no such mix."""
+    layout, stated = layouts()[model.architecture], msgspec.structs.asdict(model.shape)
+    named = [*made_up_tensors(layout, stated)]
+    keys: dict[str, MetadataValue] = {
+        "general.architecture": model.architecture,
+        "general.name": model.name,
+        "general.file_type": find_mix(quant).file_type[0].id,
+        **made_up_metadata(model.architecture, layout, stated),
+    }
+    types = types_of(model.architecture, keys, named, quant)
+    return Blueprint(
+        architecture=model.architecture,
+        metadata=keys,
+        tensors=[
+            Tensor(name, type_, shape, quants()[type_].bytes_of(shape[0]) * math.prod(shape[1:]))
+            for (name, shape), type_ in zip(named, types, strict=True)
+        ],
+        vocabulary=model.shape.vocabulary,
+    )
+
+
+def made_up_metadata(architecture: str, layout: Layout, stated: Stated) -> dict[str, MetadataValue]:
+    """Every key that the layout has a value for, under the architecture's name."""
+    whole = Numbers(stated, layout.numbers)
+    each = [Numbers(stated, layout.numbers, layer) for layer in range(whole.layers)]
+    # The names that differ from layer to layer: those given as lists, and all that are worked out from one
+    varying = {"layer", *(name for name, value in stated.items() if isinstance(value, list))}
+    derived = {name: names_in(text) for name, text in layout.numbers.items() if stated.get(name) is None}
+    while more := {name for name, used in derived.items() if used & varying} - varying:
+        varying |= more
+    metadata: dict[str, MetadataValue] = {}
+    for key, setting in layout.metadata.items():
+        value: MetadataValue | None = setting
+        if isinstance(setting, str):
+            stands_for, differs = expression(setting), names_in(setting) & varying
+            value = [int(stands_for(numbers) or 0) for numbers in each] if differs else stands_for(whole)
+        if value is not None:
+            metadata[f"{architecture}.{key}"] = value
+    return metadata
+
+
+def made_up_tensors(layout: Layout, stated: Stated) -> Iterator[Named]:
+    """The tensors of the model as a whole, then those of each layer."""
+    whole = Numbers(stated, layout.numbers)
+    yield from _of_groups(layout.groups, whole, None)
+    for layer in range(whole.layers):
+        yield from _of_groups(layout.groups, Numbers(stated, layout.numbers, layer), layer)
+
+
+def _of_groups(groups: tuple[Group, ...], numbers: Numbers, layer: int | None) -> Iterator[Named]:
+    for group in groups:
+        wanted = [name for name in group.tensors if ("{}" in name) is (layer is not None)]
+        if wanted and (not group.when or expression(group.when)(numbers)):
+            yield from (Named(name.format(layer), _shape(group.tensors[name], numbers, name)) for name in wanted)
+
+
+def _shape(text: str, numbers: Numbers, name: str) -> tuple[int, ...]:
+    sizes = [expression(part)(numbers) for part in text.split(",")]
+    shape = tuple(size for size in sizes if isinstance(size, int) and size > 0)
+    if len(shape) < len(sizes):
+        raise ValueError(f"{name} is {text}, which makes {sizes}: the shape lacks a number")
+    return shape
+
+
 @cache
 def expression(text: str) -> Expression:
-    """The function of the names that the text stands for; ValueError where it holds anything else."""
+    """The function of the names that the text of a layout stands for; ValueError where it holds anything else.
+
+    Whole numbers, names, arithmetic, comparisons, and, or, not, if. A name that nothing tells is None. None makes every
+    sum and product None and every comparison false, so that a condition on what a model lacks does not hold, and a
+    setting made from it is left out.
+    """
     return _compiled(ast.parse(text.strip(), mode="eval").body)
 
 
@@ -89,110 +191,6 @@ def _choice(node: ast.UnaryOp | ast.BoolOp | ast.IfExp) -> Expression:
     together = all if isinstance(node.op, ast.And) else any
     parts = [_compiled(part) for part in node.values]
     return lambda names: together(part(names) for part in parts)
-
-
-Stated = Mapping[str, ExpressionValue | list[int]]
-
-
-class Numbers:
-    """What the shape states, else what the layout works out, once it is asked for.
-
-    A list has one number for each layer and is repeated where it is shorter; the model as a whole sees the largest.
-    """
-
-    def __init__(self, stated: Stated, derived: Mapping[str, str], layer: int | None = None) -> None:
-        self._stated = stated
-        self._derived = derived
-        self._layer = layer
-        self._known: dict[str, ExpressionValue] = {"layer": layer}
-
-    def number(self, name: str) -> ExpressionValue:
-        """The number of that name; None where nothing tells."""
-        if name not in self._known:
-            value = self._stated.get(name)
-            if isinstance(value, list):
-                value = max(value) if self._layer is None else value[self._layer % len(value)]
-            elif value is None and name in self._derived:
-                value = expression(self._derived[name])(self)
-            self._known[name] = value
-        return self._known[name]
-
-    @property
-    def layers(self) -> int:
-        """How many layers there are."""
-        return int(self.number("layers") or 0)
-
-
-def made_up_metadata(architecture: str, layout: Layout, stated: Stated) -> dict[str, MetadataValue]:
-    """Every key that the layout has a value for, under the architecture's name."""
-    whole = Numbers(stated, layout.numbers)
-    each = [Numbers(stated, layout.numbers, layer) for layer in range(whole.layers)]
-    # The names that differ from layer to layer: those given as lists, and all that are worked out from one
-    varying = {"layer", *(name for name, value in stated.items() if isinstance(value, list))}
-    derived = {name: names_in(text) for name, text in layout.numbers.items() if stated.get(name) is None}
-    while more := {name for name, used in derived.items() if used & varying} - varying:
-        varying |= more
-    metadata: dict[str, MetadataValue] = {}
-    for key, setting in layout.metadata.items():
-        value: MetadataValue | None = setting
-        if isinstance(setting, str):
-            stands_for, differs = expression(setting), names_in(setting) & varying
-            value = [int(stands_for(numbers) or 0) for numbers in each] if differs else stands_for(whole)
-        if value is not None:
-            metadata[f"{architecture}.{key}"] = value
-    return metadata
-
-
-class Named(NamedTuple):
-    """A tensor that has no type yet; the length of a row comes first."""
-
-    name: str
-    shape: tuple[int, ...]
-
-
-def made_up_tensors(layout: Layout, stated: Stated) -> Iterator[Named]:
-    """The tensors of the model as a whole, then those of each layer."""
-    whole = Numbers(stated, layout.numbers)
-    yield from _of_groups(layout.groups, whole, None)
-    for layer in range(whole.layers):
-        yield from _of_groups(layout.groups, Numbers(stated, layout.numbers, layer), layer)
-
-
-def _of_groups(groups: tuple[Group, ...], numbers: Numbers, layer: int | None) -> Iterator[Named]:
-    for group in groups:
-        wanted = [name for name in group.tensors if ("{}" in name) is (layer is not None)]
-        if wanted and (not group.when or expression(group.when)(numbers)):
-            yield from (Named(name.format(layer), _shape(group.tensors[name], numbers, name)) for name in wanted)
-
-
-def _shape(text: str, numbers: Numbers, name: str) -> tuple[int, ...]:
-    sizes = [expression(part)(numbers) for part in text.split(",")]
-    shape = tuple(size for size in sizes if isinstance(size, int) and size > 0)
-    if len(shape) < len(sizes):
-        raise ValueError(f"{name} is {text}, which makes {sizes}: the shape lacks a number")
-    return shape
-
-
-def made_up(model: WellKnown, quant: str) -> Blueprint:
-    """The model with the types that llama-quantize would give it; UserError where there is no such mix."""
-    layout, stated = layouts()[model.architecture], msgspec.structs.asdict(model.shape)
-    named = [*made_up_tensors(layout, stated)]
-    keys: dict[str, MetadataValue] = {
-        "general.architecture": model.architecture,
-        "general.name": model.name,
-        "general.file_type": find_mix(quant).file_type[0].id,
-        **made_up_metadata(model.architecture, layout, stated),
-    }
-    types = types_of(model.architecture, keys, named, quant)
-    return Blueprint(
-        architecture=model.architecture,
-        metadata=keys,
-        tensors=[
-            Tensor(name, type_, shape, quants()[type_].bytes_of(shape[0]) * math.prod(shape[1:]))
-            for (name, shape), type_ in zip(named, types, strict=True)
-        ],
-        vocabulary=model.shape.vocabulary,
-    )
 
 
 def shape_of_blueprint(plan: Blueprint) -> HfShape:
@@ -254,3 +252,25 @@ def _kinds(hyper: Hyper) -> tuple[LayerKind, ...]:
 
     kinds = tuple(kind(layer) for layer in range(hyper.layers))
     return () if set(kinds) == {LayerKind.FULL} else kinds
+
+
+def shape_of_facts(model: Model) -> HfShape | None:
+    """Its numbers; None where one of them is missing, or experts make one number for the feed-forward too few."""
+    if model.experts.value_or(0) > 1 or not all(isinstance(getattr(model, name), Known) for name in _NEEDED):
+        return None
+    layers, width, heads = (int(getattr(model, name).value_or(0)) for name in ("layers", "width", "heads"))
+    vocabulary, kv_heads = int(model.vocabulary.value_or(0)), int(model.kv_heads.value_or(0))
+    if min(layers, width, heads, kv_heads, vocabulary) <= 0:
+        return None
+    length = int(model.key_length.value_or(width // heads))
+    tied = model.output_tied.value_or(default=False)
+    tables = vocabulary * width * (1 if tied else 2)
+    attention = width * length * 2 * (heads + kv_heads)
+    left = (int(model.parameters.value_or(0)) - tables) / layers - attention
+    if left <= 0:
+        return None
+    return HfShape(
+        layers=layers, width=width, vocabulary=vocabulary, heads=heads, kv_heads=kv_heads, key_length=length,
+        value_length=int(model.value_length.value_or(length)), feed_forward=round(left / (3 * width)), tied=tied,
+        positions=int(model.context_trained.value_or(0)),
+    )  # fmt: skip

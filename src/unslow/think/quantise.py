@@ -12,48 +12,19 @@ from unslow.facts.model import MetadataValue
 
 WIDE = ("F32", "BF16", "F16")
 _MATRIX = 2  # dimensions
-
-
-@lru_cache(maxsize=8192)  # the same tensors come back for each mix that is tried
-def is_kept(architecture: str, name: str, shape: tuple[int, ...]) -> bool:
-    """Whether llama-quantize leaves a tensor alone."""
-    if dimensions(shape) < _MATRIX or not name.endswith("weight"):
-        return True
-    by_part = _parts(architecture, "kept").search(name)
-    return bool(by_part) or any(name in group.kept_names for group in sensitive(architecture))
-
-
-def stored_type(architecture: str, name: str, shape: tuple[int, ...], wide: str) -> str:
-    """The type of a tensor in a file that is not quantised, whose matrices are of the type `wide`."""
-    for group in sensitive(architecture):
-        if group.stored and any(part in name for part in group.kept):
-            return group.stored
-    if dimensions(shape) < _MATRIX or not name.endswith(".weight"):
-        return "F32"
-    return "F32" if _parts(architecture, "f32").search(name) else wide
-
-
-def dimensions(shape: tuple[int, ...]) -> int:
-    """The number of dimensions, as ggml counts them: a trailing 1 is none."""
-    count = len(shape)
-    while count > 1 and shape[count - 1] <= 1:
-        count -= 1
-    return count
-
-
-@cache
-def _parts(architecture: str, kind: Literal["kept", "eight_bits", "f32"]) -> re.Pattern[str]:
-    """What a name of that kind has in it; where there is nothing of the kind, no name does."""
-    parts = [re.escape(part) for group in sensitive(architecture) for part in getattr(group, kind)]
-    return re.compile("|".join(parts) or r"(?!)")
-
-
+_STACKED = 3  # dimensions
+_SMALLEST_BLOCK = 32  # numbers; beneath it there is nothing to fall back to but F16
+_SEVENTY_BILLION = {"llama": 80, "qwen2": 80, "deci": 80, "olmo": 80, "jais2": 68}
+"""The models that llama.cpp calls 70B, by their number of layers (src/models/*.cpp: LLM_TYPE_70B)."""
+_EIGHT_EXPERTS = 8  # Mixtral's number: to give its small attention matrices eight bits costs about 128 MB
 Table: TypeAlias = Literal["output", "token_table"]
 _TABLES: dict[str, Table] = {
     "output.weight": "output",
     "token_embd.weight": "token_table",
     "per_layer_token_embd.weight": "token_table",
 }
+
+
 # Values decide what a layer says: matrices that hold them with the queries and keys, or for MLA, count as they do.
 _ROLES: dict[str, Role] = {
     "attn_qkv.weight": "attn_v",
@@ -68,45 +39,6 @@ _ROLES: dict[str, Role] = {
 }
 _NAMED = re.compile("|".join(map(re.escape, _ROLES)))
 _LAYER = re.compile(r"blk\.(\d{1,9})\.")
-
-
-@lru_cache(maxsize=8192)  # the same names come back for each mix that is tried
-def role_of(name: str) -> Role | Table | None:
-    """What a tensor is for; None for those that no mix tells apart."""
-    if name in _TABLES:
-        return _TABLES[name]
-    found = _NAMED.search(name)
-    return _ROLES[found[0]] if found else None
-
-
-@lru_cache(maxsize=8192)
-def layer_of(name: str) -> int:
-    """The repeating layer that a tensor belongs to; -1 outside of them."""
-    found = _LAYER.match(name)
-    return int(found[1]) if found else -1
-
-
-def by_layer_and_name(name: str) -> tuple[int, str]:
-    """What llama-quantize sorts the tensors by before it goes through them."""
-    return layer_of(name), name
-
-
-def is_among(layers: Layers, position: int, total: int) -> bool:
-    """Whether a position of so many belongs to the layers that a rule means."""
-    eighth, last_eighth = total // 8, 7 * total // 8
-    if layers == "both ends and every third":
-        return position < eighth or position >= last_eighth or (position - eighth) % 3 == 2  # noqa: PLR2004 (the third)
-    if layers == "middle":
-        return eighth <= position < last_eighth
-    ends = {"all": total, "first two": 2, "first four": 4, "first sixteenth": total // 16, "first eighth": eighth}
-    return layers == "all" or position < ends[layers]
-
-
-# The models that llama.cpp calls 70B, by their number of layers (src/models/*.cpp: LLM_TYPE_70B).
-_SEVENTY_BILLION = {"llama": 80, "qwen2": 80, "deci": 80, "olmo": 80, "jais2": 68}
-_EIGHT_EXPERTS = 8  # Mixtral's number: to give its small attention matrices eight bits costs about 128 MB
-_STACKED = 3  # dimensions
-_SMALLEST_BLOCK = 32  # numbers; beneath it there is nothing to fall back to but F16
 
 
 class _Model(NamedTuple):
@@ -152,6 +84,11 @@ def types_of(
     return [types[name] for name, _ in tensors]
 
 
+def by_layer_and_name(name: str) -> tuple[int, str]:
+    """What llama-quantize sorts the tensors by before it goes through them."""
+    return layer_of(name), name
+
+
 def _model(architecture: str, metadata: Mapping[str, MetadataValue], names: list[str], *, matrix: bool) -> _Model:
     layers, heads, experts, loops = (
         _of_first_layer(metadata.get(f"{architecture}.{key}"))
@@ -174,6 +111,25 @@ def _model(architecture: str, metadata: Mapping[str, MetadataValue], names: list
 def _of_first_layer(value: MetadataValue | None) -> int:
     first = (value[0] if value else 0) if isinstance(value, list) else value
     return first if isinstance(first, int) else 0
+
+
+@lru_cache(maxsize=8192)  # the same tensors come back for each mix that is tried
+def is_kept(architecture: str, name: str, shape: tuple[int, ...]) -> bool:
+    """Whether llama-quantize leaves a tensor alone."""
+    if dimensions(shape) < _MATRIX or not name.endswith("weight"):
+        return True
+    by_part = _parts(architecture, "kept").search(name)
+    return bool(by_part) or any(name in group.kept_names for group in sensitive(architecture))
+
+
+def stored_type(architecture: str, name: str, shape: tuple[int, ...], wide: str) -> str:
+    """The type of a tensor in a file that is not quantised, whose matrices are of the type `wide`."""
+    for group in sensitive(architecture):
+        if group.stored and any(part in name for part in group.kept):
+            return group.stored
+    if dimensions(shape) < _MATRIX or not name.endswith(".weight"):
+        return "F32"
+    return "F32" if _parts(architecture, "f32").search(name) else wide
 
 
 def _type(mix: Mix, model: _Model, place: _Place) -> str:
@@ -225,6 +181,17 @@ def _position(rule: Rule, model: _Model, place: _Place) -> tuple[int, int]:
     return layer_of(place.name) if by_layer else place.before, model.layers
 
 
+def is_among(layers: Layers, position: int, total: int) -> bool:
+    """Whether a position of so many belongs to the layers that a rule means."""
+    eighth, last_eighth = total // 8, 7 * total // 8
+    if layers == "both ends and every third":
+        return position < eighth or position >= last_eighth or (position - eighth) % 3 == 2  # noqa: PLR2004 (the third)
+    if layers == "middle":
+        return eighth <= position < last_eighth
+    ends = {"all": total, "first two": 2, "first four": 4, "first sixteenth": total // 16, "first eighth": eighth}
+    return layers == "all" or position < ends[layers]
+
+
 def _fitting(name: str, row: int) -> str:
     """The type, or what llama.cpp falls back to for rows that are no whole blocks of it."""
     quant = quants()[name]
@@ -234,3 +201,34 @@ def _fitting(name: str, row: int) -> str:
         raise UserError(f"llama-quantize makes no {name} of rows of {row} numbers", "Choose another quant")
     fallback = quants()[quant.fallback or name]
     return "F16" if row % fallback.block_elements else fallback.name
+
+
+@lru_cache(maxsize=8192)  # the same names come back for each mix that is tried
+def role_of(name: str) -> Role | Table | None:
+    """What a tensor is for; None for those that no mix tells apart."""
+    if name in _TABLES:
+        return _TABLES[name]
+    found = _NAMED.search(name)
+    return _ROLES[found[0]] if found else None
+
+
+@lru_cache(maxsize=8192)
+def layer_of(name: str) -> int:
+    """The repeating layer that a tensor belongs to; -1 outside of them."""
+    found = _LAYER.match(name)
+    return int(found[1]) if found else -1
+
+
+def dimensions(shape: tuple[int, ...]) -> int:
+    """The number of dimensions, as ggml counts them: a trailing 1 is none."""
+    count = len(shape)
+    while count > 1 and shape[count - 1] <= 1:
+        count -= 1
+    return count
+
+
+@cache
+def _parts(architecture: str, kind: Literal["kept", "eight_bits", "f32"]) -> re.Pattern[str]:
+    """What a name of that kind has in it; where there is nothing of the kind, no name does."""
+    parts = [re.escape(part) for group in sensitive(architecture) for part in getattr(group, kind)]
+    return re.compile("|".join(parts) or r"(?!)")

@@ -10,8 +10,8 @@ from unslow.facts.calibration import Calibration, Scale
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Unknown
 from unslow.think.case.prediction import Prediction, predict, predict_prefill
-from unslow.think.physics.token_time import calibrated_decode
-from unslow.think.speed.calibration import demand_of, mark_of
+from unslow.think.speed.calibration import mark_of
+from unslow.think.speed.machine_rates import calibrated_decode, demand_of
 
 RECORDED = Path(__file__).parents[1] / "speed" / "recorded_xeon.json"
 

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from unslow.catalog.learned_speed import learned_speed
 from unslow.think.physics.chip import Chip, SpeedSetting
-from unslow.think.physics.decode import SPLIT_BY_LAYER, SPLIT_BY_TENSOR, Amounts
+from unslow.think.physics.decode import Amounts
+from unslow.think.physics.links import SPLIT_BY_LAYER, SPLIT_BY_TENSOR
 from unslow.think.physics.prefill import Prompt, host_prefill_terms, lent_weights_terms, pipelined, prefill_terms
 from unslow.think.physics.terms import by_part, total_of_terms
 

@@ -6,9 +6,8 @@ from unslow.catalog.models import find_model
 from unslow.catalog.weight_parts import parts_of_shape, plain_storage
 from unslow.facts.model import HfShape, LayerKind, Model
 from unslow.facts.values import reported
-from unslow.think.blueprints import made_up, shape_of_blueprint
+from unslow.think.blueprints import made_up, shape_of_blueprint, shape_of_facts
 from unslow.think.plan.quality import FULL, hf_cost, hf_quality, is_as_good
-from unslow.think.plan.running import shape_of_facts
 from unslow.think.speed.load import hf_load, model_load, totals
 
 

@@ -9,7 +9,7 @@ from unslow.catalog.learned_speed import learned_speed
 from unslow.catalog.models import find_model
 from unslow.think.blueprints import made_up
 from unslow.think.physics.chip import Chip, SpeedSetting
-from unslow.think.physics.decode import SPLIT_BY_LAYER, SPLIT_BY_ROW, SPLIT_BY_TENSOR
+from unslow.think.physics.links import SPLIT_BY_LAYER, SPLIT_BY_ROW, SPLIT_BY_TENSOR
 from unslow.think.speed.chips import USUAL_HOST
 from unslow.think.speed.load import model_load, totals
 from unslow.think.speed.question import (

@@ -3,7 +3,7 @@
 import pytest
 
 from unslow.facts.values import Unknown
-from unslow.think.speed.load import type_class
+from unslow.think.physics.weight_types import type_class
 from unslow.think.speed.named_models import mix_of, named_model
 from unslow.think.speed.rows import cell_number, group_of, understood_row
 

@@ -38,7 +38,8 @@ from unslow.look.probes import read_machine
 from unslow.look.system import LookError, System
 from unslow.think.case.prediction import predict
 from unslow.think.judge.next_measurement import SPEED
-from unslow.think.speed.calibration import demand_of, drift_of, fit_rates, mark_of, same_machine, stale_because
+from unslow.think.speed.calibration import mark_of, same_machine, stale_because
+from unslow.think.speed.machine_rates import demand_of, drift_of, fit_rates
 
 ENGINE = "embedded llama.cpp"  # As the runtime is named in a snapshot
 BUSY_SHARE = 0.2  # Other programs may use this share of the processors before a calibration says no

@@ -19,22 +19,23 @@ from unslow.facts.snapshot import Case
 from unslow.facts.values import Known, Unknown
 from unslow.look.models.stores import described, find_everywhere
 from unslow.look.system import System
+from unslow.think.blueprints import shape_of_facts
 from unslow.think.case.bandwidth import copies_of, has_fast_links
 from unslow.think.case.gpus import device_of
 from unslow.think.case.vram import gpus_of, gpus_used, is_own
 from unslow.think.hardware import Hardware, Room, host_room_of, room_of_gpu
-from unslow.think.physics.chip import BYTES, HALF, link_bytes_per_s
+from unslow.think.physics.links import link_bytes_per_s
+from unslow.think.physics.weight_types import BYTES, HALF, type_class
 from unslow.think.plan.goal import Goal
 from unslow.think.plan.pareto_front import Planned
 from unslow.think.plan.report import PlanReport, Verdict
-from unslow.think.plan.running import WORTH_A_CHANGE, shape_of_facts
+from unslow.think.plan.running import WORTH_A_CHANGE
 from unslow.think.plan.transformers import ALL_ON_ONE, SPREAD_OUT, TransformersPlanQuestion, transformers_options
 from unslow.think.plan.transformers import BYTES as TRANSFORMERS_BYTES
 from unslow.think.plan.transformers import RECENT as TRANSFORMERS_RECENT
 from unslow.think.plan.transformers import Choice as TransformersChoice
 from unslow.think.plan.vllm.choices import PACKS_AT_LOAD, RECENT, Checkpoint, Choice, VllmPlanQuestion
 from unslow.think.plan.vllm.plan import vllm_options
-from unslow.think.speed.load import type_class
 
 NO_GPU = "no GPU was found, or none whose memory and speed are known"
 _OF_ANOTHER = "for a GPU name the model too: `unslow plan MODEL --runtime {word} --device 'RTX 4090'`"

@@ -21,14 +21,15 @@ from unslow.think.memory import vllm
 from unslow.think.memory.llama_cpp.hyperparameters import Hyper
 from unslow.think.memory.llama_cpp.settings import CELLS_PADDING, Settings
 from unslow.think.physics.chip import SpeedSetting
-from unslow.think.physics.decode import SPLIT_BY_LAYER, SPLIT_BY_TENSOR
+from unslow.think.physics.links import SPLIT_BY_LAYER, SPLIT_BY_TENSOR
 from unslow.think.physics.terms import Interval, inverse_interval
+from unslow.think.physics.weight_types import type_class, type_class_of_model
 from unslow.think.plan.llama_cpp.question import EVERYTHING
 from unslow.think.plan.llama_cpp.question import OLLAMA as OLLAMA_ABILITIES
 from unslow.think.plan.llama_cpp.runnable import Runnable, find_runnable, packed_cache
 from unslow.think.setup import Setup
 from unslow.think.speed.chips import has_links, has_wide_vectors, is_server_by_name, usual_backend
-from unslow.think.speed.load import hf_load, model_load, type_class, type_class_of_model
+from unslow.think.speed.load import hf_load, model_load
 from unslow.think.speed.named_models import mix_of, named_model
 from unslow.think.speed.question import (
     Outcome,

@@ -19,20 +19,12 @@ from unslow.facts.values import GB, Unknown, reported
 from unslow.look.calibration import read_calibrations
 from unslow.look.system import System
 from unslow.think.hardware import Hardware
-from unslow.think.physics.decode import SPLIT_BY_LAYER, SPLIT_BY_TENSOR, accepted_tokens, break_even, speculative_rate
+from unslow.think.physics.links import SPLIT_BY_LAYER, SPLIT_BY_TENSOR
+from unslow.think.physics.speculative import accepted_tokens, break_even, speculative_rate
 from unslow.think.physics.terms import Interval, inverse_interval
-from unslow.think.physics.token_time import Calibrated, calibrated_decode, calibrated_prefill
-from unslow.think.speed.calibration import Match, demand_of, match_calibration
-from unslow.think.speed.question import (
-    WIDER,
-    Outcome,
-    batching_curve,
-    decode_outcome,
-    ridge,
-    shown_rate,
-    walls,
-    widened,
-)
+from unslow.think.speed.calibration import Match, match_calibration
+from unslow.think.speed.machine_rates import Calibrated, calibrated_decode, calibrated_prefill, demand_of
+from unslow.think.speed.question import WIDER, Outcome, batching_curve, decode_outcome, ridge, walls, widened
 from unslow.think.speed.report import (
     BasisShown,
     BatchShown,
@@ -45,6 +37,7 @@ from unslow.think.speed.report import (
     QuantShown,
     SpeculativeShown,
     SpeedShown,
+    shown_rate,
 )
 
 

@@ -31,7 +31,7 @@ from unslow.think.case.vram import (
     whole_on_host,
 )
 from unslow.think.memo import once
-from unslow.think.physics.chip import link_bytes_per_s
+from unslow.think.physics.links import link_bytes_per_s
 from unslow.think.physics.placement import Placement, Shape, without_experts
 
 MLX = "MLX"  # An engine that has all of a model in the memory which GPU and CPU share, and computes with the GPU

@@ -29,18 +29,12 @@ from unslow.think.case.work import (
 )
 from unslow.think.memo import once
 from unslow.think.physics.decode import LAUNCHED_ONE_BY_ONE
-from unslow.think.physics.placement import Placement, Shape, prompt_copies_s
+from unslow.think.physics.links import prompt_copies_s
+from unslow.think.physics.placement import Placement, Shape
 from unslow.think.physics.terms import Interval, Term, by_part, inverse_interval, least_seconds
-from unslow.think.physics.token_time import (
-    CROWD,
-    Part,
-    calibrated_decode,
-    calibrated_prefill,
-    ceiling_tokens_per_s,
-    decode_parts,
-    total_seconds,
-)
-from unslow.think.speed.calibration import demand_of, match_calibration
+from unslow.think.physics.token_time import CROWD, Part, ceiling_tokens_per_s, decode_parts, total_seconds
+from unslow.think.speed.calibration import match_calibration
+from unslow.think.speed.machine_rates import calibrated_decode, calibrated_prefill, demand_of
 from unslow.think.speed.question import USUAL_MICRO_BATCH, SpeedQuestion, host_launch_s, prompt_terms
 from unslow.think.speed.rows import PREFILL as PREFILL_GROUP
 

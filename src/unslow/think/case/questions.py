@@ -30,19 +30,13 @@ from unslow.think.case.placement import host_link_bytes_per_s
 from unslow.think.case.runtime import runs_paged
 from unslow.think.case.vram import gpus_used, runtime_sees_gpu
 from unslow.think.memo import once
-from unslow.think.physics.chip import Chip, SpeedSetting, kind_of
-from unslow.think.physics.decode import (
-    EAGER,
-    LAUNCHED_ONE_BY_ONE,
-    ROUND_TRIP,
-    SPLIT_BY_LAYER,
-    SPLIT_BY_TENSOR,
-    host_decode_terms,
-    overlapped,
-)
+from unslow.think.physics.chip import Chip, SpeedSetting
+from unslow.think.physics.decode import EAGER, LAUNCHED_ONE_BY_ONE, ROUND_TRIP, host_decode_terms, overlapped
+from unslow.think.physics.links import SPLIT_BY_LAYER, SPLIT_BY_TENSOR
 from unslow.think.physics.placement import F16_BYTES, Placement, Shape, element_bytes
 from unslow.think.physics.terms import by_part, least_seconds
 from unslow.think.physics.token_time import Side, crowding_s, throttling
+from unslow.think.physics.weight_types import kind_of, type_class, type_class_of_model
 from unslow.think.speed.chips import (
     core_flops_per_s,
     gpu_chip,
@@ -55,7 +49,7 @@ from unslow.think.speed.chips import (
     sound_clock_hz,
     year_of_build,
 )
-from unslow.think.speed.load import Totals, layer_totals, model_load, type_class, type_class_of_model
+from unslow.think.speed.load import Totals, layer_totals, model_load
 from unslow.think.speed.question import USUAL_LINK, Host, SpeedQuestion, host_launch_s, step_terms
 from unslow.think.speed.rows import DEEP, DEEP_FROM, DENSE, MOE, SEVERAL
 

@@ -24,8 +24,8 @@ from unslow.think.case.questions import gpu_device, host_work
 from unslow.think.case.runtime import runs_paged
 from unslow.think.case.vram import available_vram_bytes, gpus_used
 from unslow.think.memo import once
-from unslow.think.physics.decode import offload_terms
-from unslow.think.physics.placement import CROSSINGS_PER_LAYER, Placement, Shape, copied_cache_s
+from unslow.think.physics.links import CROSSINGS_PER_LAYER, copied_cache_s, offload_terms
+from unslow.think.physics.placement import Placement, Shape
 from unslow.think.physics.terms import total_of_terms
 from unslow.think.physics.token_time import (
     LOGITS_S_PER_ENTRY,

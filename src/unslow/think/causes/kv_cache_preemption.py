@@ -37,8 +37,7 @@ from unslow.think.case.waits import SOMEBODY
 from unslow.think.causes._cause import Absent, Cause, Citations, Found, Remedy, Suspected, check_by
 from unslow.think.causes._evidence import cite_traffic, counts_waiting, waited
 from unslow.think.causes._facts import ask_for, cite, cite_remarks
-from unslow.think.physics.chip import HALF
-from unslow.think.speed.load import type_class
+from unslow.think.physics.weight_types import HALF, type_class
 
 FULL = 0.9  # Of the cache: the next request no longer finds its blocks
 SPARED, WORTH = 0.06, 0.05

@@ -36,7 +36,7 @@ from unslow.think.case.vram import gpus_of, gpus_used
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
 from unslow.think.causes._evidence import copies
 from unslow.think.causes._facts import ask_for, at_work, cite, cite_remarks, found_by_trial, if_known
-from unslow.think.physics.chip import link_bytes_per_s
+from unslow.think.physics.links import link_bytes_per_s
 
 DEGRADED = 0.6  # Of the rate that both ends could have
 MUCH = GIB

@@ -35,7 +35,7 @@ from unslow.think.case.work import Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, check_by
 from unslow.think.causes._evidence import started_without
 from unslow.think.causes._facts import ask_for, cite, cite_comparison
-from unslow.think.physics.decode import accepted_tokens
+from unslow.think.physics.speculative import accepted_tokens
 from unslow.think.report import Evidence
 
 GOOD = 0.6  # Accepted more often than this, drafting pays almost anywhere

@@ -14,6 +14,8 @@ from unslow.think.causes import all_causes
 from unslow.think.causes._evidence import host_at_work
 from unslow.think.judge.phases import PER, Outlook, Pace, losing_phases
 from unslow.think.physics import decode
+from unslow.think.physics.decode import LAUNCHED_ONE_BY_ONE
+from unslow.think.physics.links import LINK
 from unslow.think.physics.token_time import CROWD, QUOTA, SAMPLING, Part
 from unslow.think.report import BudgetPart
 
@@ -134,7 +136,7 @@ CALIBRATED = ("weights", "operations", "experts", "rows", "vocabulary", "attenti
 NAMES = frozenset({
     *CALIBRATED,
     decode.COMPUTE, decode.HOST_ATTENTION, decode.HOST_COMPUTE, decode.HOST_LAYERS, decode.HOST_READS,
-    decode.LAUNCHED_ONE_BY_ONE, decode.LAUNCHES, decode.LINK, decode.READS, decode.ROUND_TRIP,
+    LAUNCHED_ONE_BY_ONE, decode.LAUNCHES, LINK, decode.READS, decode.ROUND_TRIP,
     CLIENT, COPIES, CROSSINGS, CROWD, DETOUR, FETCHES, LOGPROBS, OTHERS, PREPARING, PROMPTS, QUOTA, READING,
     SAMPLERS, SAMPLING, SHARED, SORTING, SWAPPING, UNEXPLAINED, WAITING, *WHOLE.values(),
 })  # fmt: skip

@@ -13,6 +13,17 @@ LATENTS_SINCE = (5, 15)
 """From here on latents are cached as they are; before, the keys and values of all heads that are made from them."""
 LAST_LOGITS_SINCE = (4, 45)
 """From here on `generate` computes the logits of the last position alone; before, of all, and in float32."""
+SINGLE_CARD_SHARE = 0.9
+HOST_SHARE = 0.9  # of free memory, where the user states no limits; of several cards, all of it
+BUFFER = 1.25  # balanced cards get a share and so many layers on top
+STATE_BYTES = 4  # recurrent states are kept in float32
+FLOAT_BYTES = 4
+STREAM_COPIES = 4
+"""Of the hidden state in a feed-forward: the embeddings, the layer's input, the residual, the normalised one."""
+ATTENTION_COPIES = 3  # of it in attention, where the layer's input is the residual
+PEAK_LOW, PEAK_HIGH = 0.97, 1.05  # how far measured peaks lie from the sum, of kinds of models that were measured
+UNMEASURED_HIGH = 1.3  # of latents and recurrent layers, whose kernels were only read
+LONGEST = 2**24
 
 
 class TransformersSettings(NamedTuple):
@@ -37,16 +48,66 @@ class TransformersSettings(NamedTuple):
         return self.prompt_tokens + self.new_tokens
 
 
-SINGLE_CARD_SHARE = 0.9
-HOST_SHARE = 0.9  # of free memory, where the user states no limits; of several cards, all of it
-BUFFER = 1.25  # balanced cards get a share and so many layers on top
-
-
 class Module(NamedTuple):
     """What is placed as one: the table, a layer, the last norm, the output."""
 
     layer: int  # -1 for the table; the number of layers for what comes after them
     bytes: int
+
+
+class TransformersMemory(NamedTuple):
+    """The answer."""
+
+    devices: tuple[Held, ...]
+    host: Held
+    disk_bytes: int
+    places: tuple[int, ...]  # For each module (table, layers, norm, output) its card; then the host; then the disk
+    fits: bool  # Whether every card has room for what it is to hold
+
+
+def transformers_memory(
+    shape: HfShape,
+    parts: Sequence[Part],
+    settings: TransformersSettings,
+    free_bytes: Sequence[int],
+    host_free_bytes: int = 0,
+) -> TransformersMemory:
+    """The memory of Transformers on cards with so much free memory, and a host; without a card, on the host."""
+    modules = modules_of(shape, parts)
+    if settings.device_map == "single" or not free_bytes:
+        places = [0] * len(modules)
+    else:
+        limits = card_limits(settings.device_map, modules, free_bytes)
+        places = place_modules(modules, limits, int(host_free_bytes * HOST_SHARE))
+    by_device = [[m for m, p in zip(modules, places, strict=True) if p == n] for n in range(len(free_bytes) + 2)]
+    *cards, on_host, on_disk = by_device
+    # Offloaded modules visit the first card, and their cache stays there.
+    guests = [on_host + on_disk if not number else [] for number in range(len(cards))]
+    context = Spread(*overheads().context).plus(Spread(*overheads().workspace))
+    devices = tuple(
+        _held(shape, settings, own, away, context) if own or away else Held()
+        for own, away in zip(cards, guests, strict=True)
+    )
+    host = Held(_size(on_host)) if cards else _held(shape, settings, on_host, [], NOTHING_HELD)
+    room = all(device.total.mid <= free for device, free in zip(devices, free_bytes, strict=True))
+    fits = room if cards else host.total.mid <= host_free_bytes
+    return TransformersMemory(devices, host, _size(on_disk), tuple(places), fits)
+
+
+def longest_transformers_context(
+    shape: HfShape,
+    parts: Sequence[Part],
+    settings: TransformersSettings,
+    free_bytes: Sequence[int],
+    host_free_bytes: int = 0,
+) -> int:
+    """The most tokens, prompt and answer together, that fit with this batch; 0 where not even one does."""
+
+    def is_too_long(tokens: int) -> bool:
+        asked = settings._replace(prompt_tokens=max(1, tokens - settings.new_tokens))
+        return not transformers_memory(shape, parts, asked, free_bytes, host_free_bytes).fits
+
+    return bisect_left(range(1, LONGEST + 1), True, key=is_too_long)  # noqa: FBT003 (the first that is)
 
 
 def modules_of(shape: HfShape, parts: Sequence[Part]) -> list[Module]:
@@ -95,7 +156,21 @@ def place_modules(modules: Sequence[Module], cards: Sequence[int], host_bytes: i
     return places
 
 
-STATE_BYTES = 4  # recurrent states are kept in float32
+def _held(
+    shape: HfShape, settings: TransformersSettings, own: Sequence[Module], guests: Sequence[Module], other: Spread
+) -> Held:
+    """Weights, cache and peaks of the modules that run on one device."""
+    layers = [module.layer for module in (*own, *guests) if 0 <= module.layer < shape.layers]
+    kept = cache_bytes(shape, settings, layers)
+    prompt = prompt_cache_bytes(shape, settings, layers) + prompt_peak(shape, settings)
+    visiting = max((module.bytes for module in guests), default=0)
+    peak = max(prompt, kept + token_peak(shape, settings)) - kept + visiting
+    high = UNMEASURED_HIGH if shape.kv_rank or shape.state else PEAK_HIGH
+    return Held(_size(own), kept, Spread(round(peak * PEAK_LOW), peak, round(peak * high)), other)
+
+
+def _size(modules: Sequence[Module]) -> int:
+    return sum(module.bytes for module in modules)
 
 
 def cache_bytes(shape: HfShape, settings: TransformersSettings, layers: Iterable[int]) -> int:
@@ -132,19 +207,13 @@ def token_numbers(shape: HfShape, settings: TransformersSettings, layer: int) ->
     return shape.kv_heads_of(layer) * (shape.key_length_of(layer) + shape.value_length_of(layer))
 
 
-# The peak of Transformers' activations: which tensors of a layer are alive at once, counted from its source.
-# Every sum here was compared with PyTorch's own count on a GPU (lab/compare_transformers_memory.py). The prompt peaks
-# in the feed-forward of the last layer, or in attention where scores are written out; a token made peaks where the
-# cache is copied, where keys are repeated for all heads, in the logits, or in the weights of the experts it gathers.
-
-STREAM_COPIES = 4
-"""Of the hidden state in a feed-forward: the embeddings, the layer's input, the residual, the normalised one."""
-ATTENTION_COPIES = 3  # of it in attention, where the layer's input is the residual
-FLOAT_BYTES = 4
-
-
 def prompt_peak(shape: HfShape, settings: TransformersSettings) -> int:
-    """Bytes at the peak of the prompt, beside weights and cache."""
+    """Bytes at the peak of the prompt, beside weights and cache: of the tensors of a layer that are alive at once.
+
+    They are counted from Transformers' source, and every sum was compared with PyTorch's own count on a GPU
+    (lab/compare_transformers_memory.py). The prompt peaks in the feed-forward of the last layer, or in attention where
+    scores are written out.
+    """
     # The widest feed-forward; scores that were written out live on beside it, since attention returns them
     numbers = settings.batch * settings.prompt_tokens * (STREAM_COPIES * shape.width + _widest(shape))
     scores = _pairs(shape, settings) if settings.attention == "eager" else 0
@@ -224,7 +293,11 @@ def _writes_scores(shape: HfShape, settings: TransformersSettings) -> bool:
 
 
 def token_peak(shape: HfShape, settings: TransformersSettings) -> int:
-    """Bytes at the peak of making one token, beside weights and cache."""
+    """Bytes at the peak of making one token, beside weights and cache.
+
+    It peaks where the cache is copied, where keys are repeated for all heads, in the logits, or in the weights of the
+    experts that it gathers.
+    """
     batch, size = settings.batch, settings.dtype_bytes
     queries = shape.heads * max(shape.key_length, shape.full_key_length)
     repeated = repeated_copies(shape, settings) * batch * settings.tokens * queries * size
@@ -243,80 +316,3 @@ def repeated_copies(shape: HfShape, settings: TransformersSettings) -> int:
     if settings.padded or settings.cache == "static" or settings.attention == "eager":
         return 2
     return 3 if _writes_scores(shape, settings) else 0
-
-
-PEAK_LOW, PEAK_HIGH = 0.97, 1.05  # how far measured peaks lie from the sum, of kinds of models that were measured
-UNMEASURED_HIGH = 1.3  # of latents and recurrent layers, whose kernels were only read
-LONGEST = 2**24
-
-
-class TransformersMemory(NamedTuple):
-    """The answer."""
-
-    devices: tuple[Held, ...]
-    host: Held
-    disk_bytes: int
-    places: tuple[int, ...]  # For each module (table, layers, norm, output) its card; then the host; then the disk
-    fits: bool  # Whether every card has room for what it is to hold
-
-
-def transformers_memory(
-    shape: HfShape,
-    parts: Sequence[Part],
-    settings: TransformersSettings,
-    free_bytes: Sequence[int],
-    host_free_bytes: int = 0,
-) -> TransformersMemory:
-    """The memory of Transformers on cards with so much free memory, and a host; without a card, on the host."""
-    modules = modules_of(shape, parts)
-    if settings.device_map == "single" or not free_bytes:
-        places = [0] * len(modules)
-    else:
-        limits = card_limits(settings.device_map, modules, free_bytes)
-        places = place_modules(modules, limits, int(host_free_bytes * HOST_SHARE))
-    by_device = [[m for m, p in zip(modules, places, strict=True) if p == n] for n in range(len(free_bytes) + 2)]
-    *cards, on_host, on_disk = by_device
-    # Offloaded modules visit the first card, and their cache stays there.
-    guests = [on_host + on_disk if not number else [] for number in range(len(cards))]
-    context = Spread(*overheads().context).plus(Spread(*overheads().workspace))
-    devices = tuple(
-        _held(shape, settings, own, away, context) if own or away else Held()
-        for own, away in zip(cards, guests, strict=True)
-    )
-    host = Held(_size(on_host)) if cards else _held(shape, settings, on_host, [], NOTHING_HELD)
-    room = all(device.total.mid <= free for device, free in zip(devices, free_bytes, strict=True))
-    fits = room if cards else host.total.mid <= host_free_bytes
-    return TransformersMemory(devices, host, _size(on_disk), tuple(places), fits)
-
-
-def longest_transformers_context(
-    shape: HfShape,
-    parts: Sequence[Part],
-    settings: TransformersSettings,
-    free_bytes: Sequence[int],
-    host_free_bytes: int = 0,
-) -> int:
-    """The most tokens, prompt and answer together, that fit with this batch; 0 where not even one does."""
-
-    def is_too_long(tokens: int) -> bool:
-        asked = settings._replace(prompt_tokens=max(1, tokens - settings.new_tokens))
-        return not transformers_memory(shape, parts, asked, free_bytes, host_free_bytes).fits
-
-    return bisect_left(range(1, LONGEST + 1), True, key=is_too_long)  # noqa: FBT003 (the first that is)
-
-
-def _held(
-    shape: HfShape, settings: TransformersSettings, own: Sequence[Module], guests: Sequence[Module], other: Spread
-) -> Held:
-    """Weights, cache and peaks of the modules that run on one device."""
-    layers = [module.layer for module in (*own, *guests) if 0 <= module.layer < shape.layers]
-    kept = cache_bytes(shape, settings, layers)
-    prompt = prompt_cache_bytes(shape, settings, layers) + prompt_peak(shape, settings)
-    visiting = max((module.bytes for module in guests), default=0)
-    peak = max(prompt, kept + token_peak(shape, settings)) - kept + visiting
-    high = UNMEASURED_HIGH if shape.kv_rank or shape.state else PEAK_HIGH
-    return Held(_size(own), kept, Spread(round(peak * PEAK_LOW), peak, round(peak * high)), other)
-
-
-def _size(modules: Sequence[Module]) -> int:
-    return sum(module.bytes for module in modules)

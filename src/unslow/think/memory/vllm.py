@@ -16,6 +16,17 @@ LARGEST_CARD_BYTES = 160 * GIB
 LARGEST_SINCE = (0, 12)
 ONE_BYTE = ("fp8", "int8")
 KV_BYTES = {"float32": 4.0, "float": 4.0, "nvfp4": 0.5625}
+VOCABULARY_STEP = 64
+"""The token table is padded to a multiple of this before it is divided (vocab_parallel_embedding.py)."""
+HIDDEN_COPIES = 4  # of the hidden state while a feed-forward runs: the stream, the residual, its input and its output
+KEPT_COPIES = 2  # of them while the sampler runs
+PASSED_COPIES = 2  # of them that a pipeline stage hands to the next
+LOGIT_BYTES = 4
+CAPTURE_SIZES_USUAL = 51
+UNLINKED = 1.5
+"""Over the least that several cards were seen to hold for exchange: only those with NVLink hold gigabytes for it."""
+PEAK_LOW, PEAK_HIGH = 0.85, 1.12
+"""How far other kernels and other samplers lie from this sum; 60 published profiles lie within."""
 
 
 class VllmSettings(NamedTuple):
@@ -67,6 +78,108 @@ class VllmSettings(NamedTuple):
         return self._replace(max_num_batched_tokens=tokens, max_num_seqs=min(requests, tokens))
 
 
+class CacheGroup(NamedTuple):
+    """Layers that share a block table."""
+
+    kind: LayerKind
+    layers: tuple[int, ...]
+    block_tokens: int  # Tokens in a block; of recurrent layers, as many as in an attention block
+    page_bytes: int  # What a block takes in one layer
+
+    def blocks(self, tokens: int, shape: HfShape, settings: VllmSettings) -> int:
+        """The blocks that one request of so many tokens takes."""
+        flying = settings.release.batches_in_flight * settings.max_num_batched_tokens
+        match self.kind:
+            case LayerKind.RECURRENT:
+                return 2 if settings.prefix_caching else 1
+            case LayerKind.WINDOW:
+                return _whole(min(shape.window - 1 + flying, tokens), self.block_tokens) + 1
+            case LayerKind.CHUNK:
+                return _whole(min(shape.window + flying, tokens), self.block_tokens)
+            case _:
+                return _whole(tokens, self.block_tokens)
+
+
+class CacheCapacity(NamedTuple):
+    """What blocks hold."""
+
+    blocks: int
+    tokens: int  # As vLLM reports them
+    concurrency: float  # Requests of the longest length at once
+
+
+class VllmMemory(NamedTuple):
+    """The answer; what follows from the profile is its most likely figure, with a range beside."""
+
+    devices: tuple[Held, ...]  # For each rank, stage by stage
+    available: Spread
+    """What the profile leaves for the cache on the tightest rank; below 0 where the weights alone are too large."""
+    needed_bytes: int  # What one request of `max_model_len` takes there
+    kv_blocks: int
+    kv_tokens: int  # As vLLM reports them
+    kv_tokens_range: tuple[int, int]  # At the least and at the most available memory
+    max_concurrency: float  # Requests of `max_model_len` at once
+    max_model_len: int  # The longest request that the cache serves, up to the one asked for; 0 where none
+    max_model_len_low: int = 0  # The same at the least available memory: what surely starts
+
+    @property
+    def fits(self) -> bool:
+        """Whether vLLM starts: it can serve one request of the length asked for."""
+        return self.max_concurrency >= 1
+
+
+class _Stage(NamedTuple):
+    """One pipeline stage, as one of its ranks sees it."""
+
+    weights: int
+    block_bytes: int
+    peak: Spread
+    available: Spread
+
+    def blocks(self, available: int) -> int:
+        """The blocks that so much memory makes."""
+        return max(0, available // self.block_bytes) if self.block_bytes else 0
+
+
+def vllm_memory(shape: HfShape, parts: Sequence[Part], settings: VllmSettings, total_bytes: int) -> VllmMemory:
+    """The memory of vLLM on equal cards of so many bytes each, as the driver tells programs."""
+    settings = settings.on_card(total_bytes)
+    groups = cache_groups(shape, settings)
+    weights = stage_weight_bytes(shape, parts, settings)
+    last = settings.pipeline_parallel - 1
+    stages = []
+    for number, layers in enumerate(stage_layers(shape.layers, settings.pipeline_parallel)):
+        peak = activation_peak(shape, settings, first=not number, last=number == last)
+        room = _room(shape, settings, total_bytes, weights[number], peak)
+        stages.append(_Stage(weights[number], block_bytes(groups, layers), peak, room))
+    tightest = min(stages, key=lambda stage: stage.blocks(stage.available.mid))
+    least, usual, most = (cache_capacity(shape, settings, groups, tightest.blocks(room)) for room in tightest.available)
+    other = driver_context(settings).plus(beside_torch(settings)).plus(captured_graphs(shape, settings))
+    devices = (Held(stage.weights, usual.blocks * stage.block_bytes, stage.peak, other) for stage in stages)
+    return VllmMemory(
+        devices=tuple(device for device in devices for _ in range(settings.tensor_parallel)),
+        available=tightest.available,
+        needed_bytes=request_blocks(shape, settings, groups, settings.max_model_len) * tightest.block_bytes,
+        kv_blocks=usual.blocks,
+        kv_tokens=usual.tokens,
+        kv_tokens_range=(least.tokens, most.tokens),
+        max_concurrency=usual.concurrency,
+        max_model_len=longest_request(shape, settings, groups, usual.blocks),
+        max_model_len_low=longest_request(shape, settings, groups, least.blocks),
+    )
+
+
+def _room(shape: HfShape, settings: VllmSettings, total_bytes: int, weights: int, peak: Spread) -> Spread:
+    """What the budget leaves for the cache on one rank."""
+    if settings.kv_cache_memory_bytes:
+        return exactly(settings.kv_cache_memory_bytes)
+    budget = round(total_bytes * settings.utilization) - weights
+    taken = peak.plus(beside_torch(settings))
+    if settings.release.graphs_in_budget:
+        taken = taken.plus(captured_graphs(shape, settings))
+    return Spread(budget - taken.high, budget - taken.mid, budget - taken.low)
+
+
 def stage_layers(layers: int, stages: int) -> list[range]:
     """The layers of each pipeline stage: evenly, what is left over to the stages before the last."""
     sizes = [layers // stages] * stages
@@ -74,10 +187,6 @@ def stage_layers(layers: int, stages: int) -> list[range]:
         sizes[-(left + 2)] += 1
     starts = [sum(sizes[:n]) for n in range(stages)]
     return [range(start, start + size) for start, size in zip(starts, sizes, strict=True)]
-
-
-VOCABULARY_STEP = 64
-"""The token table is padded to a multiple of this before it is divided (vocab_parallel_embedding.py)."""
 
 
 def stage_weight_bytes(shape: HfShape, parts: Sequence[Part], settings: VllmSettings) -> list[int]:
@@ -122,23 +231,12 @@ def _share(shape: HfShape, settings: VllmSettings, part: Part) -> float:
             return 1 / ranks
 
 
-# What vLLM's profiling run takes off the budget: the peak of a full batch, its libraries and its captured graphs.
-# The run pushes `max_num_batched_tokens` through the model and then samples for `max_num_seqs` requests. On large
-# cards, where 1024 requests are the default, it is the logits in several copies that peak, not the layers.
-
-HIDDEN_COPIES = 4  # of the hidden state while a feed-forward runs: the stream, the residual, its input and its output
-KEPT_COPIES = 2  # of them while the sampler runs
-PASSED_COPIES = 2  # of them that a pipeline stage hands to the next
-LOGIT_BYTES = 4
-CAPTURE_SIZES_USUAL = 51
-UNLINKED = 1.5
-"""Over the least that several cards were seen to hold for exchange: only those with NVLink hold gigabytes for it."""
-PEAK_LOW, PEAK_HIGH = 0.85, 1.12
-"""How far other kernels and other samplers lie from this sum; 60 published profiles lie within."""
-
-
 def activation_peak(shape: HfShape, settings: VllmSettings, *, first: bool, last: bool) -> Spread:
-    """The peak of the profiling run on one rank of a pipeline stage."""
+    """The peak of the profiling run on one rank of a pipeline stage.
+
+    The run pushes `max_num_batched_tokens` through the model and then samples for `max_num_seqs` requests. On large
+    cards, where 1024 requests are the default, it is the logits in several copies that peak, not the layers.
+    """
     batch = settings.max_num_batched_tokens * settings.dtype_bytes
     passed = 0 if first and last else PASSED_COPIES * shape.width * batch
     sampled = 0
@@ -163,13 +261,6 @@ def activation_peak(shape: HfShape, settings: VllmSettings, *, first: bool, last
     return Spread(round(peak * PEAK_LOW), peak + tower, round(peak * PEAK_HIGH) + 2 * tower)
 
 
-def capture_sizes(settings: VllmSettings) -> int:
-    """How many batch sizes graphs are captured for: 1, 2, 4, then every 8th, from 256 on every 16th."""
-    largest = min(settings.max_num_seqs * 2, 512, settings.max_num_batched_tokens)
-    small = sum(size <= largest for size in (1, 2, 4))
-    return small + len(range(8, min(largest + 1, 256), 8)) + len(range(256, largest + 1, 16))
-
-
 def captured_graphs(shape: HfShape, settings: VllmSettings) -> Spread:
     """The captured graphs of one rank."""
     if settings.enforce_eager:
@@ -178,6 +269,13 @@ def captured_graphs(shape: HfShape, settings: VllmSettings) -> Spread:
     layers = shape.layers // settings.pipeline_parallel
     mid = capture_sizes(settings) / CAPTURE_SIZES_USUAL * (known.graphs + known.graphs_layer * layers)
     return Spread(round(mid / known.graphs_factor), round(mid), round(mid * known.graphs_factor))
+
+
+def capture_sizes(settings: VllmSettings) -> int:
+    """How many batch sizes graphs are captured for: 1, 2, 4, then every 8th, from 256 on every 16th."""
+    largest = min(settings.max_num_seqs * 2, 512, settings.max_num_batched_tokens)
+    small = sum(size <= largest for size in (1, 2, 4))
+    return small + len(range(8, min(largest + 1, 256), 8)) + len(range(256, largest + 1, 16))
 
 
 def beside_torch(settings: VllmSettings) -> Spread:
@@ -203,43 +301,12 @@ def _exchanged(seen: Spread, settings: VllmSettings) -> Spread:
     return Spread(seen.low, min(seen.mid, most), most)
 
 
-# vLLM's paged cache: layers in groups that share block tables, the blocks that fit, and the tokens they hold.
-# All groups take blocks from one pool, so that a page must be equally large in every layer: recurrent states stretch
-# the attention block until a page of it holds a state, and kinds of layers with smaller pages get longer blocks.
-
-
-class CacheGroup(NamedTuple):
-    """Layers that share a block table."""
-
-    kind: LayerKind
-    layers: tuple[int, ...]
-    block_tokens: int  # Tokens in a block; of recurrent layers, as many as in an attention block
-    page_bytes: int  # What a block takes in one layer
-
-    def blocks(self, tokens: int, shape: HfShape, settings: VllmSettings) -> int:
-        """The blocks that one request of so many tokens takes."""
-        flying = settings.release.batches_in_flight * settings.max_num_batched_tokens
-        match self.kind:
-            case LayerKind.RECURRENT:
-                return 2 if settings.prefix_caching else 1
-            case LayerKind.WINDOW:
-                return _whole(min(shape.window - 1 + flying, tokens), self.block_tokens) + 1
-            case LayerKind.CHUNK:
-                return _whole(min(shape.window + flying, tokens), self.block_tokens)
-            case _:
-                return _whole(tokens, self.block_tokens)
-
-
-class CacheCapacity(NamedTuple):
-    """What blocks hold."""
-
-    blocks: int
-    tokens: int  # As vLLM reports them
-    concurrency: float  # Requests of the longest length at once
-
-
 def cache_groups(shape: HfShape, settings: VllmSettings) -> list[CacheGroup]:
-    """The groups of all layers that keep something."""
+    """The groups of all layers that keep something.
+
+    All groups take blocks from one pool, so that a page must be equally large in every layer: recurrent states stretch
+    the attention block until a page of it holds a state, and kinds of layers with smaller pages get longer blocks.
+    """
     kinds: dict[LayerKind, list[int]] = {}
     for layer in range(shape.layers):
         kind = shape.kind(layer)
@@ -316,75 +383,3 @@ def longest_request(shape: HfShape, settings: VllmSettings, groups: Sequence[Cac
 
 def _whole(size: int, step: int) -> int:
     return -(-size // step)
-
-
-class VllmMemory(NamedTuple):
-    """The answer; what follows from the profile is its most likely figure, with a range beside."""
-
-    devices: tuple[Held, ...]  # For each rank, stage by stage
-    available: Spread
-    """What the profile leaves for the cache on the tightest rank; below 0 where the weights alone are too large."""
-    needed_bytes: int  # What one request of `max_model_len` takes there
-    kv_blocks: int
-    kv_tokens: int  # As vLLM reports them
-    kv_tokens_range: tuple[int, int]  # At the least and at the most available memory
-    max_concurrency: float  # Requests of `max_model_len` at once
-    max_model_len: int  # The longest request that the cache serves, up to the one asked for; 0 where none
-    max_model_len_low: int = 0  # The same at the least available memory: what surely starts
-
-    @property
-    def fits(self) -> bool:
-        """Whether vLLM starts: it can serve one request of the length asked for."""
-        return self.max_concurrency >= 1
-
-
-class _Stage(NamedTuple):
-    """One pipeline stage, as one of its ranks sees it."""
-
-    weights: int
-    block_bytes: int
-    peak: Spread
-    available: Spread
-
-    def blocks(self, available: int) -> int:
-        """The blocks that so much memory makes."""
-        return max(0, available // self.block_bytes) if self.block_bytes else 0
-
-
-def vllm_memory(shape: HfShape, parts: Sequence[Part], settings: VllmSettings, total_bytes: int) -> VllmMemory:
-    """The memory of vLLM on equal cards of so many bytes each, as the driver tells programs."""
-    settings = settings.on_card(total_bytes)
-    groups = cache_groups(shape, settings)
-    weights = stage_weight_bytes(shape, parts, settings)
-    last = settings.pipeline_parallel - 1
-    stages = []
-    for number, layers in enumerate(stage_layers(shape.layers, settings.pipeline_parallel)):
-        peak = activation_peak(shape, settings, first=not number, last=number == last)
-        room = _room(shape, settings, total_bytes, weights[number], peak)
-        stages.append(_Stage(weights[number], block_bytes(groups, layers), peak, room))
-    tightest = min(stages, key=lambda stage: stage.blocks(stage.available.mid))
-    least, usual, most = (cache_capacity(shape, settings, groups, tightest.blocks(room)) for room in tightest.available)
-    other = driver_context(settings).plus(beside_torch(settings)).plus(captured_graphs(shape, settings))
-    devices = (Held(stage.weights, usual.blocks * stage.block_bytes, stage.peak, other) for stage in stages)
-    return VllmMemory(
-        devices=tuple(device for device in devices for _ in range(settings.tensor_parallel)),
-        available=tightest.available,
-        needed_bytes=request_blocks(shape, settings, groups, settings.max_model_len) * tightest.block_bytes,
-        kv_blocks=usual.blocks,
-        kv_tokens=usual.tokens,
-        kv_tokens_range=(least.tokens, most.tokens),
-        max_concurrency=usual.concurrency,
-        max_model_len=longest_request(shape, settings, groups, usual.blocks),
-        max_model_len_low=longest_request(shape, settings, groups, least.blocks),
-    )
-
-
-def _room(shape: HfShape, settings: VllmSettings, total_bytes: int, weights: int, peak: Spread) -> Spread:
-    """What the budget leaves for the cache on one rank."""
-    if settings.kv_cache_memory_bytes:
-        return exactly(settings.kv_cache_memory_bytes)
-    budget = round(total_bytes * settings.utilization) - weights
-    taken = peak.plus(beside_torch(settings))
-    if settings.release.graphs_in_budget:
-        taken = taken.plus(captured_graphs(shape, settings))
-    return Spread(budget - taken.high, budget - taken.mid, budget - taken.low)

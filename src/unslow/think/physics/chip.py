@@ -1,6 +1,5 @@
-"""A processor, its memory, its last cache and its links, and the kinds of weights that it unpacks."""
+"""A processor with its memory and its last cache, and the software on it."""
 
-from functools import cache
 from typing import NamedTuple
 
 from unslow.think.physics.terms import Number, at_most, larger, smaller
@@ -8,6 +7,10 @@ from unslow.think.physics.terms import Number, at_most, larger, smaller
 FIRST_YEAR, LAST_YEAR = 2023.0, 2027.0
 """Between these, builds were measured: before and after, progress is not carried on."""
 MIDDLE_YEAR = 2025.0
+LAST_CACHE_GAIN = 1.4
+"""Copies that fit it against large ones on an H200: 5.9 against 4.25 TB/s (lab/data, runs `micro`)."""
+LAST_CACHE_SHARE = 0.5
+"""Weights that take more of it than this push each other out: every token reads all of them, in the same order."""
 
 
 class Chip(NamedTuple):
@@ -50,56 +53,7 @@ def progress(year: Number) -> Number:
     return MIDDLE_YEAR - smaller(larger(year, FIRST_YEAR), LAST_YEAR)
 
 
-LAST_CACHE_GAIN = 1.4
-"""Copies that fit it against large ones on an H200: 5.9 against 4.25 TB/s (lab/data, runs `micro`)."""
-LAST_CACHE_SHARE = 0.5
-"""Weights that take more of it than this push each other out: every token reads all of them, in the same order."""
-
-
 def reading_bytes_per_s(working_set_bytes: Number, chip: Chip) -> Number:
     """How fast a working set of this size is read again and again."""
     fits = at_most(working_set_bytes, LAST_CACHE_SHARE * chip.cache_bytes)
     return chip.bytes_per_s * (1 + (LAST_CACHE_GAIN - 1) * fits)
-
-
-HALF, BYTES, NIBBLES, SUPER_BLOCKS, TABLES = "f16", "q8", "q4", "k", "iq"
-"""16 bits; 8 bits; 4 or 5 bits with a scale; super-blocks of 256; codes that are looked up in tables."""
-CLASSES = {
-    HALF: ("f32", "f16", "bf16"),
-    BYTES: ("q8_0", "q8_1", "i8", "fp8"),
-    NIBBLES: ("q4_0", "q4_1", "q5_0", "q5_1", "iq4_nl", "mxfp4", "nvfp4"),
-    SUPER_BLOCKS: ("q2_k", "q3_k", "q4_k", "q5_k", "q6_k"),
-    TABLES: ("iq1_s", "iq1_m", "iq2_xxs", "iq2_xs", "iq2_s", "iq3_xxs", "iq3_s", "iq4_xs", "tq1_0", "tq2_0"),
-}
-"""The types of each class."""
-_ALIKE = {"bf16": "f16", "f32": "f16", "q8_1": "q8_0", "i8": "q8_0", "fp8": "q8_0", "iq1_s": "iq1", "iq1_m": "iq1",
-          "iq2_xxs": "iq2", "iq2_xs": "iq2", "iq2_s": "iq2", "iq3_xxs": "iq3", "iq3_s": "iq3", "tq1_0": "tq",
-          "tq2_0": "tq", "nvfp4": "mxfp4"}  # fmt: skip
-"""Types of one kind."""
-
-
-@cache
-def kind_of(type_: str) -> str:
-    """The kind of a type, such as `Q4_K`."""
-    name = type_.lower()
-    return _ALIKE.get(name, name)
-
-
-@cache
-def class_of_kind(kind: str) -> str:
-    """The class of a kind; what is not known counts as 4 bits with a scale."""
-    if kind in CLASSES:
-        return kind
-    return next((c for c, types in CLASSES.items() if any(kind_of(t) == kind for t in types)), NIBBLES)
-
-
-LANE_BYTES_PER_S = {1: 0.25e9, 2: 0.5e9, 3: 0.985e9, 4: 1.969e9, 5: 3.938e9, 6: 7.563e9}
-"""By generation: transfers per second and lane after the line code (8b/10b, 128b/130b, FLITs), PCI-SIG."""
-COPIED_SHARE = 0.8
-"""What a large copy reaches: about 12.5 of 15.8 GB/s on 3.0 x16 and 25 of 31.5 on 4.0 x16 in CUDA's bandwidthTest."""
-
-
-def link_bytes_per_s(generation: float, lanes: float) -> float:
-    """What large copies reach; a generation that is not known counts as the newest that is."""
-    lane = LANE_BYTES_PER_S.get(int(generation), LANE_BYTES_PER_S[max(LANE_BYTES_PER_S)])
-    return max(1.0, COPIED_SHARE * lane * max(1.0, lanes))

@@ -1,4 +1,4 @@
-"""The time of one generated token as terms: on GPUs, on the CPU, between GPUs, for batches and with drafts."""
+"""The time of one generated token as terms, on a GPU and on a CPU, for one conversation or for a batch of them."""
 
 from __future__ import annotations
 
@@ -7,11 +7,32 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import NamedTuple
 
-from unslow.think.physics.chip import HALF, Chip, SpeedSetting, class_of_kind, progress, reading_bytes_per_s
-from unslow.think.physics.placement import largest_fitting
+from unslow.think.physics.chip import Chip, SpeedSetting, progress, reading_bytes_per_s
 from unslow.think.physics.terms import KEPT, Factor, Factors, Number, Term, at_most, larger, smaller
+from unslow.think.physics.weight_types import HALF, class_of_kind
 
+READS, COMPUTE, LAUNCHES, ROUND_TRIP = "device memory reads", "compute", "kernel launches", "round trip"
+HOST_READS, HOST_COMPUTE, HOST_LAYERS = "host memory reads", "host compute", "host layer overhead"
+HOST_ATTENTION = "host attention"
+READING, COMPUTING = "reading", "computing"  # the two sides of a token on a CPU
+LAUNCHED_ONE_BY_ONE = "launches one by one"
 NO_AMOUNTS: Mapping[str, Number] = MappingProxyType({})
+REFERENCE_WIDTH = 4096
+FEW = 8  # as many as llama.cpp multiplies one by one (MMVQ_MAX_BATCH_SIZE)
+REREADING = ("cuda", "rocm")
+"""Backends whose attention without flash attention reads keys and values once for every query head that shares them."""
+REREAD = 0.5
+"""Of what it reads again, the part that its last cache does not serve: without flash attention an 8B model with four
+query heads a key took 0.62 ms more for 16,384 tokens on an H200, where reading three times again would take 1.3
+(lab/data/h200_speed_learning.jsonl), and 1.5 of 2.7 ms more for 32,000."""
+MOST_SHARING = 8.0
+"""Query heads a key that this is believed of: the one latent that all heads of DeepSeek's models share was not measured
+without flash attention."""
+FUSED_ON_CPU, PACKED_ON_CPU = 1.7, 1.33
+"""Flash attention on a CPU, and of a cache in q8_0: at 4,096 tokens of depth a layer of Llama 3.1 8B beside an H200
+took 16 threads 1.39 ms, and 1.86 with q8_0 (lab/plan_gpu), where a server's plain kernels are expected to take 0.83."""
+_SHARPNESS = 3.0
+"""How nearly the longer of the two is all that counts: 1 is the sum of both, infinity the longer one alone."""
 
 
 class Amounts(NamedTuple):
@@ -49,59 +70,36 @@ class Amounts(NamedTuple):
         )
 
 
-# Several conversations in one step: weights are read once for all, products are computed for each.
-# Up to a few conversations, each is multiplied as if it were alone. Beyond, the matrix units take over: they cost more
-# to begin with and next to nothing for each further conversation, up to the ridge where they are busy all the time.
+class Launching(NamedTuple):
+    """What a runtime's own work costs on the processor."""
 
-FEW = 8  # as many as llama.cpp multiplies one by one (MMVQ_MAX_BATCH_SIZE)
-
-
-def batched_product_terms(
-    part: str, weights: Number, met: Number, tokens: Number, chip: Chip, factors: Factors, backend: str
-) -> Iterator[Term]:
-    """What products cost for so many tokens: `weights` for one of them, `met` are all that they meet together."""
-    few, many = share_of_few(tokens), 1 - share_of_few(tokens)
-    one = weights / chip.flops_per_s
-    yield Term(part, one * few, factors)
-    yield Term(part, one * (tokens - 1) * few, (*factors, Factor(f"batched/{backend}")))
-    yield Term(part, met / chip.flops_per_s * many, (*factors, Factor(f"tiles/{backend}")))
-    yield Term(part, 2 * weights * tokens / chip.matrix_flops_per_s * many, (Factor(f"batch/{backend}"),))
+    layer_s: float
+    expert_layer_s: float
+    step_s: float
 
 
-def share_of_few(tokens: Number) -> Number:
-    """1 where the tokens are few, 0 where they are many."""
-    return at_most(tokens, FEW)
-
-
-def ridge_tokens(bytes_per_weight: Number, chip: Chip) -> Number:
-    """How many conversations keep the matrix units as busy as the memory."""
-    return bytes_per_weight / chip.bytes_per_s * chip.matrix_flops_per_s / 2
-
-
-# The time of one generated token on a GPU, as terms.
-#     bytes / bandwidth                     no kernel is faster
-#     + bytes / bandwidth x waste           kernels that do not keep the memory busy all the time
-#     + weights / arithmetic x operations   unpacking and multiplying what was read
-#     + layers x (launch + width x small kernels), experts and states on top
-#     + keys and values / bandwidth x what attention costs
-#     + a step's own cost: graph, sampling, the way to the host and back
-# Every factor is learned for a backend, and deviates for a family of chips as far as measurements of it say so.
-
-REFERENCE_WIDTH = 4096
-REREADING = ("cuda", "rocm")
-"""Backends whose attention without flash attention reads keys and values once for every query head that shares them."""
-REREAD = 0.5
-"""Of what it reads again, the part that its last cache does not serve: without flash attention an 8B model with four
-query heads a key took 0.62 ms more for 16,384 tokens on an H200, where reading three times again would take 1.3
-(lab/data/h200_speed_learning.jsonl), and 1.5 of 2.7 ms more for 32,000."""
-MOST_SHARING = 8.0
-"""Query heads a key that this is believed of: the one latent that all heads of DeepSeek's models share was not measured
-without flash attention."""
-READS, COMPUTE, LAUNCHES, ROUND_TRIP = "device memory reads", "compute", "kernel launches", "round trip"
+PLAIN = Launching(62e-6, 25e-6, 450e-6)
+"""llama.cpp without CUDA graphs: lab/data/h200_speed_learning.jsonl, section d, on one 16-core host."""
+EAGER = Launching(720e-6, 700e-6, 1e-3)
+"""Transformers in eager mode: the same, section j; a host with slower cores takes 1.4 times as long."""
+SERVED = Launching(550e-6, 250e-6, 0.7e-3)
+"""vLLM and its kin in eager mode, between a slow and a fast host: 22 and 19 ms a token for 28 and 24 layers, of which
+the GPU needs 13 and 6 (https://github.com/vllm-project/vllm-omni/issues/7960); 14.2 ms for the 32 of Llama 3 8B on an
+H200, of which it needs 5 (tests/machines/vllm_0_26_h200_eager). Their experts are one operation for all of a layer."""
 
 
 def decode_terms(amounts: Amounts, chip: Chip, setting: SpeedSetting, year: Number) -> Iterator[Term]:
-    """What a step costs on a GPU that holds all of these amounts."""
+    """What a step costs on a GPU that holds all of these amounts.
+
+        bytes / bandwidth                     no kernel is faster
+        + bytes / bandwidth x waste           kernels that do not keep the memory busy all the time
+        + weights / arithmetic x operations   unpacking and multiplying what was read
+        + layers x (launch + width x small kernels), experts and states on top
+        + keys and values / bandwidth x what attention costs
+        + a step's own cost: graph, sampling, the way to the host and back
+
+    Every factor is learned for a backend, and deviates for a family of chips as far as measurements of it say so.
+    """
     yield from read_terms(amounts, chip, setting)
     yield from product_terms(amounts, chip, setting, year)
     yield from launch_terms(amounts, setting, year)
@@ -112,18 +110,6 @@ def decode_terms(amounts: Amounts, chip: Chip, setting: SpeedSetting, year: Numb
     )
     if not serves_many(setting):  # which samples for all conversations at once, on the GPU
         yield Term(ROUND_TRIP, amounts.tokens - 1, (Factor(f"conversation/{setting.backend}"),))
-
-
-def serves_many(setting: SpeedSetting) -> bool:
-    """Whether the engine is made for many conversations, as vLLM and its kin are.
-
-    Its matrix units multiply plain weights from the first conversation on, while they arrive; it has no other kernels
-    for many, samples for all at once, and with recorded graphs its host costs nothing: torch.compile fuses what is
-    small, and only packed weights have small kernels of their own (scales, activations). What was learned of
-    llama.cpp in these is not charged: of Llama 3 8B in BF16 on an H200, vLLM 0.26 was measured at 4.95 ms a step for
-    one, 5.2 for 4, 5.4 for 16 and 7.3 for 64 conversations (tests/machines/vllm_0_26_h200_full).
-    """
-    return setting.runtime == "vllm"
 
 
 def read_terms(amounts: Amounts, chip: Chip, setting: SpeedSetting) -> Iterator[Term]:
@@ -162,17 +148,26 @@ def product_terms(amounts: Amounts, chip: Chip, setting: SpeedSetting, year: Num
         yield from batched_product_terms(COMPUTE, weights, met, amounts.tokens, chip, factors, setting.backend)
 
 
-def by_kind(amounts: Amounts, setting: SpeedSetting) -> Mapping[str, Number]:
-    """The weights by kind; all of the setting's class where nothing tells them apart."""
-    return amounts.kinds or {setting.types: amounts.dense_weights + amounts.expert_weights}
+def batched_product_terms(
+    part: str, weights: Number, met: Number, tokens: Number, chip: Chip, factors: Factors, backend: str
+) -> Iterator[Term]:
+    """What products cost for so many tokens: `weights` for one of them, `met` are all that they meet together.
+
+    Weights are read once for all conversations, products are computed for each. Up to a few conversations, each is
+    multiplied as if it were alone. Beyond, the matrix units take over: they cost more to begin with and next to nothing
+    for each further conversation, up to the ridge where they are busy all the time.
+    """
+    few, many = share_of_few(tokens), 1 - share_of_few(tokens)
+    one = weights / chip.flops_per_s
+    yield Term(part, one * few, factors)
+    yield Term(part, one * (tokens - 1) * few, (*factors, Factor(f"batched/{backend}")))
+    yield Term(part, met / chip.flops_per_s * many, (*factors, Factor(f"tiles/{backend}")))
+    yield Term(part, 2 * weights * tokens / chip.matrix_flops_per_s * many, (Factor(f"batch/{backend}"),))
 
 
-@lru_cache(maxsize=KEPT)
-def kind_factors(kind: str, backend: str) -> Factors:
-    """How a kind deviates from its class, everywhere and on one backend."""
-    class_ = class_of_kind(kind)
-    apart = () if kind == class_ else (Factor(f"types/{class_}/{kind}"), Factor(f"types/{backend}/{kind}"))
-    return Factor(f"types/{class_}"), Factor(f"types/{backend}/{class_}"), *apart
+def share_of_few(tokens: Number) -> Number:
+    """1 where the tokens are few, 0 where they are many."""
+    return at_most(tokens, FEW)
 
 
 def launch_terms(amounts: Amounts, setting: SpeedSetting, year: Number) -> Iterator[Term]:
@@ -185,26 +180,16 @@ def launch_terms(amounts: Amounts, setting: SpeedSetting, year: Number) -> Itera
         yield Term(LAUNCHES, count, (Factor(f"{kind}/{setting.backend}"), *per_layer, *device_factors(kind, setting)))
 
 
-@lru_cache(maxsize=KEPT)
-def deviating(kind: str, setting: SpeedSetting) -> Factors:
-    """A backend's factor, how a family deviates from it, and how a device does from its family."""
-    return Factor(f"{kind}/{setting.backend}"), *deviations(kind, setting)
+def serves_many(setting: SpeedSetting) -> bool:
+    """Whether the engine is made for many conversations, as vLLM and its kin are.
 
-
-@lru_cache(maxsize=KEPT)
-def deviations(kind: str, setting: SpeedSetting) -> Factors:
-    """How a family deviates from its backend, and a device from its family."""
-    family = f"{kind}/{setting.backend}/{setting.family}"
-    own = (Factor(f"{family}/{setting.device}"),) if setting.device else ()
-    return Factor(family), *own
-
-
-@lru_cache(maxsize=KEPT)
-def device_factors(kind: str, setting: SpeedSetting) -> Factors:
-    """What only a device that was measured closely deviates in."""
-    if not setting.device:
-        return ()
-    return (Factor(f"own {kind}/{setting.backend}/{setting.family}/{setting.device}"),)
+    Its matrix units multiply plain weights from the first conversation on, while they arrive; it has no other kernels
+    for many, samples for all at once, and with recorded graphs its host costs nothing: torch.compile fuses what is
+    small, and only packed weights have small kernels of their own (scales, activations). What was learned of
+    llama.cpp in these is not charged: of Llama 3 8B in BF16 on an H200, vLLM 0.26 was measured at 4.95 ms a step for
+    one, 5.2 for 4, 5.4 for 16 and 7.3 for 64 conversations (tests/machines/vllm_0_26_h200_full).
+    """
+    return setting.runtime == "vllm"
 
 
 def _overhead(setting: SpeedSetting, year: Number) -> Factors:
@@ -220,25 +205,18 @@ def _runtime(kind: str, setting: SpeedSetting) -> Factors:
     return (Factor(f"{kind}/runtime/{setting.runtime}"),) if setting.runtime else ()
 
 
-# The time of one generated token on a CPU, as terms.
-#     time = the longer of two sides, nearly, as cores fetch the next weights while they multiply these:
-#              reading:   bytes / bandwidth x (1 + waste)
-#              computing: weights / arithmetic x operations, which differ by the weights' type and the vectors' width
-#                         + rows of matrices, each of which is begun and summed up
-#                         + attention: products of one vector with many short ones
-#          + layers x threads x waiting for each other
-# No line of it needs a measurement of this machine; `physics.token_time` has the form that does.
-
-HOST_READS, HOST_COMPUTE, HOST_LAYERS = "host memory reads", "host compute", "host layer overhead"
-HOST_ATTENTION = "host attention"
-FUSED_ON_CPU, PACKED_ON_CPU = 1.7, 1.33
-"""Flash attention on a CPU, and of a cache in q8_0: at 4,096 tokens of depth a layer of Llama 3.1 8B beside an H200
-took 16 threads 1.39 ms, and 1.86 with q8_0 (lab/plan_gpu), where a server's plain kernels are expected to take 0.83."""
-READING, COMPUTING = "reading", "computing"  # the two sides of a token on a CPU
-
-
 def host_decode_terms(amounts: Amounts, chip: Chip, setting: SpeedSetting) -> Iterator[Term]:
-    """What a step costs on a CPU that holds all of these amounts."""
+    """What a step costs on a CPU that holds all of these amounts.
+
+        time = the longer of two sides, nearly, as cores fetch the next weights while they multiply these:
+                 reading:   bytes / bandwidth x (1 + waste)
+                 computing: weights / arithmetic x operations, which differ by the weights' type and the vectors' width
+                            + rows of matrices, each of which is begun and summed up
+                            + attention: products of one vector with many short ones
+             + layers x threads x waiting for each other
+
+    No line of it needs a measurement of this machine; `speed.machine_rates` has the form that does.
+    """
     read = amounts.dense_bytes + amounts.expert_bytes + amounts.cache_bytes + 2 * amounts.state_bytes
     yield Term(HOST_READS, read / chip.bytes_per_s, side=READING)
     yield Term(HOST_READS, read / chip.bytes_per_s, deviating("waste", setting), READING)
@@ -270,60 +248,44 @@ def _servers(setting: SpeedSetting) -> Factors:
     return (Factor("server/cpu"),) if setting.server else ()
 
 
-LINK = "link"
-SPLIT_BY_LAYER, SPLIT_BY_ROW, SPLIT_BY_TENSOR = "layer", "row", "tensor"
-"""How a model is split: whole layers; rows of each matrix, gathered by llama.cpp; or by a runtime made for it."""
+def by_kind(amounts: Amounts, setting: SpeedSetting) -> Mapping[str, Number]:
+    """The weights by kind; all of the setting's class where nothing tells them apart."""
+    return amounts.kinds or {setting.types: amounts.dense_weights + amounts.expert_weights}
 
 
-def layer_split_terms(gpus: Number, backend: str, weights_s: Number) -> Iterator[Term]:
-    """Whole layers on each GPU, one after the other: a crossing between two, and a part that runs less smoothly."""
-    yield Term(LINK, gpus - 1, (Factor(f"crossing/{backend}"),))
-    yield Term(LINK, (gpus - 1) / gpus * weights_s, (Factor("crossing waste"),))
+@lru_cache(maxsize=KEPT)
+def kind_factors(kind: str, backend: str) -> Factors:
+    """How a kind deviates from its class, everywhere and on one backend."""
+    class_ = class_of_kind(kind)
+    apart = () if kind == class_ else (Factor(f"types/{class_}/{kind}"), Factor(f"types/{backend}/{kind}"))
+    return Factor(f"types/{class_}"), Factor(f"types/{backend}/{class_}"), *apart
 
 
-def tensor_split_terms(gpus: Number, layers: Number, width: Number, split: str, ways: Factors) -> Iterator[Term]:
-    """A part of each layer on each GPU: all wait for all, twice a layer, by the ways that they have."""
-    others = layers * (gpus - 1)
-    yield Term(LINK, layers, (Factor(f"gather/{split}"), *ways))
-    yield Term(LINK, others, (Factor(f"gather each/{split}"), *ways))
-    yield Term(LINK, others * width / REFERENCE_WIDTH, (Factor(f"gather wide/{split}"), *ways))
+@lru_cache(maxsize=KEPT)
+def deviating(kind: str, setting: SpeedSetting) -> Factors:
+    """A backend's factor, how a family deviates from it, and how a device does from its family."""
+    return Factor(f"{kind}/{setting.backend}"), *deviations(kind, setting)
 
 
-def ways_between(*, peers: bool, linked: bool) -> Factors:
-    """What makes gathering slower or faster: GPUs that can't talk directly, or that have links of their own."""
-    return (Factor("linked"),) if linked else () if peers else (Factor("no peers"),)
+@lru_cache(maxsize=KEPT)
+def deviations(kind: str, setting: SpeedSetting) -> Factors:
+    """How a family deviates from its backend, and a device from its family."""
+    family = f"{kind}/{setting.backend}/{setting.family}"
+    own = (Factor(f"{family}/{setting.device}"),) if setting.device else ()
+    return Factor(family), *own
 
 
-def offload_terms(crossings: Number, backend: str) -> Iterator[Term]:
-    """Between layers on a GPU and layers on the CPU: each crossing waits for the other side."""
-    yield Term(LINK, crossings, (Factor(f"host crossing/{backend}"),))
+@lru_cache(maxsize=KEPT)
+def device_factors(kind: str, setting: SpeedSetting) -> Factors:
+    """What only a device that was measured closely deviates in."""
+    if not setting.device:
+        return ()
+    return (Factor(f"own {kind}/{setting.backend}/{setting.family}/{setting.device}"),)
 
 
-# Launches that a processor makes one by one while the GPU works: whichever of the two takes longer sets the pace.
-# With recorded graphs (CUDA graphs) launches cost next to nothing and are part of what a layer costs on the GPU.
-
-LAUNCHED_ONE_BY_ONE = "launches one by one"
-_SHARPNESS = 3.0
-"""How nearly the longer of the two is all that counts: 1 is the sum of both, infinity the longer one alone."""
-
-
-class Launching(NamedTuple):
-    """What a runtime's own work costs on the processor."""
-
-    layer_s: float
-    expert_layer_s: float
-    step_s: float
-
-
-PLAIN = Launching(62e-6, 25e-6, 450e-6)
-"""llama.cpp without CUDA graphs: lab/data/h200_speed_learning.jsonl, section d, on one 16-core host."""
-EAGER = Launching(720e-6, 700e-6, 1e-3)
-"""Transformers in eager mode: the same, section j; a host with slower cores takes 1.4 times as long."""
-
-SERVED = Launching(550e-6, 250e-6, 0.7e-3)
-"""vLLM and its kin in eager mode, between a slow and a fast host: 22 and 19 ms a token for 28 and 24 layers, of which
-the GPU needs 13 and 6 (https://github.com/vllm-project/vllm-omni/issues/7960); 14.2 ms for the 32 of Llama 3 8B on an
-H200, of which it needs 5 (tests/machines/vllm_0_26_h200_eager). Their experts are one operation for all of a layer."""
+def ridge_tokens(bytes_per_weight: Number, chip: Chip) -> Number:
+    """How many conversations keep the matrix units as busy as the memory."""
+    return bytes_per_weight / chip.bytes_per_s * chip.matrix_flops_per_s / 2
 
 
 def launch_s(how: Launching, layers: Number, expert_layers: Number) -> Number:
@@ -332,33 +294,8 @@ def launch_s(how: Launching, layers: Number, expert_layers: Number) -> Number:
 
 
 def overlapped(gpu_s: Number, host_s: Number) -> Number:
-    """The time of a step of which the GPU and the processor each do their part at the same time."""
+    """The time of a step of which the GPU and the processor each do their part at the same time: the longer, nearly.
+
+    With recorded graphs (CUDA graphs) launches cost next to nothing and are part of what a layer costs on the GPU.
+    """
     return (gpu_s**_SHARPNESS + host_s**_SHARPNESS) ** (1 / _SHARPNESS)
-
-
-# Speculative decoding: a small model drafts some tokens, the large one checks them in one step.
-# tokens of a step = 1 + a + a^2 + ... + a^k    with k drafted tokens, each accepted with the chance a
-# time of a step   = checking k + 1 tokens at once + k steps of the draft model
-
-_STEPS = 1000
-
-
-def accepted_tokens(drafted: int, acceptance: float) -> float:
-    """How many tokens a step yields on average: those accepted in a row, and the one that the large model adds."""
-    if acceptance >= 1:
-        return drafted + 1.0
-    return (1 - acceptance ** (drafted + 1)) / (1 - acceptance)
-
-
-def speculative_rate(drafted: int, acceptance: float, check_s: float, draft_s: float) -> float:
-    """Tokens per second."""
-    return accepted_tokens(drafted, acceptance) / (check_s + drafted * draft_s)
-
-
-def break_even(drafted: int, check_s: float, draft_s: float, plain_s: float) -> float | None:
-    """The acceptance from which on drafting is not slower than plain decoding; None where it always is."""
-    needed = (check_s + drafted * draft_s) / plain_s
-    if needed > drafted + 1:
-        return None
-    below = largest_fitting(0, _STEPS, lambda thousandths: needed - accepted_tokens(drafted, thousandths / _STEPS))
-    return 0.0 if below is None else below / _STEPS

@@ -10,25 +10,23 @@ from unslow.think.physics.decode import (
     HOST_COMPUTE,
     HOST_READS,
     LAUNCHES,
-    LINK,
     READS,
-    SPLIT_BY_LAYER,
     Amounts,
     by_kind,
     deviating,
     device_factors,
     host_decode_terms,
 )
+from unslow.think.physics.links import LINK, SPLIT_BY_LAYER
 from unslow.think.physics.placement import F16_BYTES
 from unslow.think.physics.terms import KEPT, Factor, Factors, Number, Term, larger, logarithm
 
-#     operations / matrix arithmetic x 1 / utilisation + operations / power x energy
-#     + what a micro-batch shares: weights read, unpacked, launches
-#     + attention, which grows with depth
-# The largest GPUs do not reach what their matrix units could do, because they would have to draw more than they may.
-
 _ACTIVATIONS = 20  # numbers of two bytes that a token writes and reads in each layer, for each of its width, about
 PICO = 1e-12
+ROW_BY_ROW = {"q4_1": 2.7, "q5_0": 1.9, "q5_1": 3.5}
+"""How many times as long as for Q4_0 products take of types that llama.cpp does not rearrange for whole matrices on a
+CPU, but multiplies row by row (`repack.cpp` and `sgemm.cpp` in ggml-cpu). Two cores with AVX-512 multiplied 55 billion
+weights a second of Q4_0, 20 of Q4_1, 30 of Q5_0 and 16 of Q5_1. What other types take was learned of their class."""
 
 
 class Prompt(NamedTuple):
@@ -52,7 +50,14 @@ class Prompt(NamedTuple):
 
 
 def prefill_terms(prompt: Prompt, chip: Chip, setting: SpeedSetting, year: Number) -> Iterator[Term]:
-    """What a prompt token costs."""
+    """What a prompt token costs on GPUs.
+
+        operations / matrix arithmetic x 1 / utilisation + operations / power x energy
+        + what a micro-batch shares: weights read, unpacked, launches
+        + attention, which grows with depth
+
+    The largest GPUs do not reach what their matrix units could do, because they would have to draw more than they may.
+    """
     pipeline = Factor("pipeline", logarithm(prompt.pipelined))
     shared = (Factor(f"prompt progress/{setting.backend}", progress(year)), pipeline)
     yield from _product_terms(prompt, chip, setting, shared)
@@ -117,12 +122,6 @@ def _link_terms(prompt: Prompt, setting: SpeedSetting) -> Iterator[Term]:
 def pipelined(gpus: Number, micro_batches: Number) -> Number:
     """How many GPUs work at once on so many micro-batches that go from one to the next."""
     return micro_batches * gpus / (micro_batches + gpus - 1)
-
-
-ROW_BY_ROW = {"q4_1": 2.7, "q5_0": 1.9, "q5_1": 3.5}
-"""How many times as long as for Q4_0 products take of types that llama.cpp does not rearrange for whole matrices on a
-CPU, but multiplies row by row (`repack.cpp` and `sgemm.cpp` in ggml-cpu). Two cores with AVX-512 multiplied 55 billion
-weights a second of Q4_0, 20 of Q4_1, 30 of Q5_0 and 16 of Q5_1. What other types take was learned of their class."""
 
 
 def host_prefill_terms(prompt: Prompt, chip: Chip, setting: SpeedSetting) -> Iterator[Term]:

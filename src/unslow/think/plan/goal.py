@@ -7,6 +7,8 @@ from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
 from unslow.think.plan.report import Aim, GoalShown
 
+_FEWEST = 2  # one request alone may be anything
+
 
 class Work(NamedTuple):
     """A usual request: what is kept of the conversation, what is new, and how long the answer gets."""
@@ -51,9 +53,6 @@ class Goal(NamedTuple):
             least_tokens_per_s=self.least_tokens_per_s,
             worst_perplexity_increase=self.worst_perplexity_increase,
         )
-
-
-_FEWEST = 2  # one request alone may be anything
 
 
 class SeenWork(NamedTuple):

@@ -11,7 +11,6 @@ MOST_SHOWN = 8
 NEAR = (0, 10, 0, 0, 10, 10, 0)
 """For each thing that counts, by how many hundredths less of it the fastest is shown in place of the best: nobody
 gives a third of the speed for a percent more context."""
-
 P = TypeVar("P")
 
 
@@ -27,15 +26,17 @@ class Worth(NamedTuple):
     ease: float = 0.0  # How little has to be changed
 
 
-def binned(worth: Worth) -> Worth:
-    """The same with what nobody can tell apart made equal."""
-    return worth._replace(
-        speed=_bin(worth.speed), context=_bin(worth.context), aggregate=_bin(worth.aggregate), left=_bin(worth.left)
-    )
+class Planned(NamedTuple):
+    """The front and the recommendation; without one, the reason and what would help."""
 
-
-def _bin(value: float) -> float:
-    return math.floor(math.log(value) / math.log1p(SAME) + 1e-6) if value > 0 else -math.inf
+    options: tuple[OptionShown, ...]
+    recommended: int | None
+    rejected: tuple[RejectedShown, ...]
+    searched: SearchedShown
+    notes: tuple[str, ...] = ()
+    reason: str = ""
+    hint: str = ""
+    current: OptionShown | None = None  # What runs now
 
 
 def pareto_front(points: Sequence[P], worth: Callable[[P], Worth], effort: Callable[[P], tuple[float, ...]]) -> list[P]:
@@ -76,14 +77,12 @@ def ranked(goal: GoalShown, worth: Worth) -> tuple[float, ...]:
     return speed, *fine, min(context, _bin(goal.context))
 
 
-class Planned(NamedTuple):
-    """The front and the recommendation; without one, the reason and what would help."""
+def binned(worth: Worth) -> Worth:
+    """The same with what nobody can tell apart made equal."""
+    return worth._replace(
+        speed=_bin(worth.speed), context=_bin(worth.context), aggregate=_bin(worth.aggregate), left=_bin(worth.left)
+    )
 
-    options: tuple[OptionShown, ...]
-    recommended: int | None
-    rejected: tuple[RejectedShown, ...]
-    searched: SearchedShown
-    notes: tuple[str, ...] = ()
-    reason: str = ""
-    hint: str = ""
-    current: OptionShown | None = None  # What runs now
+
+def _bin(value: float) -> float:
+    return math.floor(math.log(value) / math.log1p(SAME) + 1e-6) if value > 0 else -math.inf

@@ -15,7 +15,7 @@ from unslow.catalog.quality import CacheException, Figure, cache_exceptions, fig
 from unslow.catalog.quants import find_mix, mixes, quants, sensitive
 from unslow.catalog.weight_parts import find_scheme
 from unslow.facts.errors import UserError
-from unslow.think.physics.chip import BYTES, HALF
+from unslow.think.physics.weight_types import BYTES, HALF
 from unslow.think.plan.report import QualityShown
 
 
@@ -32,207 +32,6 @@ class Loss(msgspec.Struct, frozen=True):
 
 
 NO_LOSS = Loss(0.0, 0.0)
-
-
-def unknown_loss(words: str, *sources: str) -> Loss:
-    """What nobody published, and why."""
-    return Loss(None, None, words=words, sources=sources)
-
-
-FigureNumber = Callable[[Figure], float | None]
-_INCREASE: FigureNumber = attrgetter("increase")  # of the perplexity, as a share
-_DIVERGENCE: FigureNumber = attrgetter("kl")  # the mean KL divergence
-
-_SAME_SIZE = log(1.25)  # a 7B and an 8B lose differently by their training, not by their size
-_TABLES_AGREE = 2  # so many must have both quants before an order between them counts as known
-
-
-def nearest_figure(
-    parameters: int, architecture: str, among: Iterable[Figure], number: FigureNumber
-) -> tuple[Figure, float] | None:
-    """The figure to take, and its number; of models of about the same size the worst, because newer ones lose more."""
-    found = [(f, n) for f in figures_about(architecture, among) if (n := number(f)) is not None]
-    found = [(f, n) for f, n in found if not f.table.older] or found
-    found = [(f, n) for f, n in found if f.table.per != "word"] or found
-    if not found or parameters <= 0:
-        return None
-    nearest = min((f for f, _ in found), key=lambda f: _distance(f, parameters))
-    alike = [(f, n) for f, n in found if f is nearest or _distance(f, nearest.table.parameters) <= _SAME_SIZE]
-    return max(alike, key=lambda pair: pair[1])
-
-
-def figures_about(architecture: str, among: Iterable[Figure]) -> list[Figure]:
-    """Figures of models that are built like it where there are such, else those that speak for every model."""
-    among = list(among)
-    return [f for f in among if architecture in f.table.only_for] or [f for f in among if not f.table.only_for]
-
-
-def _distance(figure: Figure, parameters: int) -> float:
-    """Between sizes, as a logarithm; nothing is near to a model whose size is not known."""
-    both = figure.table.parameters and parameters
-    return abs(log(parameters / figure.table.parameters)) if both else inf
-
-
-@cache
-def weight_figures(quant: str) -> tuple[Figure, ...]:
-    """What was measured of one quant."""
-    return tuple(f for f in figures() if f.row.quant == quant)
-
-
-@cache
-def cache_figures(keys: str, values: str) -> tuple[Figure, ...]:
-    """What was measured of caches of these types; an empty one stands for 16 bits."""
-    return tuple(f for f in figures() if not f.row.quant and (f.row.keys, f.row.values) == (keys, values))
-
-
-@cache
-def never_worse_than(quant: str) -> frozenset[str]:
-    """Quants that came out better in every table that has both, or better than one that did.
-
-    Tables have different quants of different models; this keeps a quant that only an old model was measured with from
-    looking better than one that it has always lost against.
-    """
-    better, asked = _better(), [quant]
-    found: set[str] = set()
-    while asked:
-        new = better.get(asked.pop(), frozenset()) - found
-        found |= new
-        asked += new
-    return frozenset(found - {quant})
-
-
-@cache
-def _better() -> dict[str, frozenset[str]]:
-    by_table = []
-    for table in tables().values():
-        if not table.only_for:  # without an importance matrix where there are both
-            worst: dict[str, float] = {}
-            for row in table.rows:
-                share = Figure(table, row).increase
-                if row.quant and share is not None:
-                    worst[row.quant] = max(share, worst.get(row.quant, 0.0))
-            by_table.append(worst)
-    quants = {quant for worst in by_table for quant in worst}
-
-    def is_better(one: str, other: str) -> bool:
-        both = [worst for worst in by_table if one in worst and other in worst]
-        return len(both) >= _TABLES_AGREE and all(worst[one] < worst[other] for worst in both)
-
-    return {a: frozenset(b for b in quants if a != b and is_better(b, a)) for a in quants}
-
-
-_WIDE_CACHE = {"", "auto", "f16", "fp16", "float16", "half", "bf16", "bfloat16", "f32", "fp32", "float32"}
-_SAME = {"fp8_e4m3": "fp8"}  # what vLLM means by fp8
-_EIGHT = 8.0  # bits of types that ggml does not have, such as fp8
-
-
-def cost_of_cache(
-    key_type: str, value_type: str, parameters: int, architecture: str = "", *, rotated: bool = False
-) -> Loss:
-    """Of the cache alone; the names of types as runtimes spell them."""
-    keys, values = _plain(key_type), _plain(value_type)
-    if not keys and not values:
-        return NO_LOSS
-    warnings = [w for w in cache_exceptions().values() if _is_about(w, keys, values, architecture)]
-    decided = next((w for w in warnings if w.architectures), None)
-    if decided:
-        nats = [decided.kl.get(t) for t in (keys, values) if t]
-        known = [n for n in nats if n is not None]
-        return Loss(
-            None,
-            max(known) if len(known) == len(nats) else None,
-            words=f"cache: {decided.words}",
-            sources=(decided.source,),
-        )
-    loss = _measured_cache(keys, values, parameters, architecture, rotated=rotated)
-    words = [loss.words, *(w.words for w in warnings)]
-    return Loss(loss.increase, loss.kl, loss.at_least, "; ".join(words), (*loss.sources, *(w.source for w in warnings)))
-
-
-def _plain(name: str) -> str:
-    """The type in small letters; empty for one of 16 bits or more."""
-    name = name.casefold()
-    return "" if name in _WIDE_CACHE else _SAME.get(name, name)
-
-
-def _is_about(warning: CacheException, keys: str, values: str, architecture: str) -> bool:
-    types = (keys,) if warning.part == "keys" else (keys, values)
-    few = any(t and _bits(t) <= warning.bits_at_most for t in types)
-    return few and (not warning.architectures or architecture in warning.architectures)
-
-
-def _bits(name: str) -> float:
-    quant = quants().get(name.upper())
-    return quant.block_bytes * 8 / quant.block_elements if quant else _EIGHT
-
-
-def _measured_cache(keys: str, values: str, parameters: int, architecture: str, *, rotated: bool) -> Loss:
-    label = f"cache {keys or 'f16'}/{values or 'f16'}: "
-    if parameters <= 0:
-        return unknown_loss(label + "the size of the model is not known")
-    asked = _Asked(parameters, architecture, rotated)
-    shares, nats = (_found(keys, values, asked, number) for number in (_INCREASE, _DIVERGENCE))
-    if not shares.taken:
-        return unknown_loss(label + "nobody published the perplexity of it")
-    models = " and ".join(dict.fromkeys(figure.table.model for figure, _ in shares.taken))
-    return Loss(
-        shares.sum,
-        nats.sum if nats.taken and not nats.at_least else None,
-        shares.at_least,
-        f"{label}{'at least ' if shares.at_least else ''}{shares.sum:+.2%} perplexity of {models}",
-        tuple(dict.fromkeys(figure.table.source for figure, _ in (*shares.taken, *nats.taken))),
-    )
-
-
-class _Asked(NamedTuple):
-    parameters: int
-    architecture: str
-    rotated: bool
-
-
-class _Found(NamedTuple):
-    """Figures that add up to an answer; none where nobody measured all of it."""
-
-    taken: tuple[tuple[Figure, float], ...] = ()
-    at_least: bool = False
-
-    @property
-    def sum(self) -> float:
-        """Of their numbers."""
-        return sum(number for _, number in self.taken)
-
-
-def _found(keys: str, values: str, asked: _Asked, number: FigureNumber) -> _Found:
-    """Both halves as they were measured together, and never less than one of them alone; else one and the other."""
-    whole = _one(keys, values, asked, number)
-    if not keys or not values or any(figure.table.only_for for figure, _ in whole.taken):
-        return whole
-    halves = _one(keys, "", asked, number), _one("", values, asked, number)
-    if whole.taken:
-        worst = max((whole, *halves), key=lambda found: found.sum)
-        return _Found(worst.taken, whole.at_least)
-    if halves[0].taken and halves[1].taken:
-        return _Found((*halves[0].taken, *halves[1].taken), halves[0].at_least or halves[1].at_least)
-    return _Found()
-
-
-def _one(keys: str, values: str, asked: _Asked, number: FigureNumber) -> _Found:
-    """What was measured of just this, rotated as asked if that was; rotating only ever loses less."""
-    known = [f for f in figures_about(asked.architecture, cache_figures(keys, values)) if number(f) is not None]
-    for rotated in (asked.rotated, not asked.rotated):
-        among = [f for f in known if f.row.rotated == rotated]
-        found = nearest_figure(asked.parameters, asked.architecture, among, number)
-        if found:
-            return _Found((found,), at_least=rotated and not asked.rotated)
-    return _Found()
-
-
-_WIDE = ("F32", "F16", "BF16")
-_EQUAL = 0.001
-"""Of the logarithm of perplexity. q8_0 for keys and values costs 0.0003 of Llama 3 8B (llama.cpp pull 7412), and for
-keys alone 0.0002 of Llama 2 7B (6183) and 0.0004 to 0.0007 of Qwen3 30B-A3B (ik_llama.cpp pull 1034)."""
-_EQUAL_KL = 0.002  # nats; q8_0 for keys and values has 0.0010 (Llama 3 8B) to 0.0016 (Qwen3.6 35B-A3B)
-_CACHED = 4096  # a search asks for the same few combinations again and again
 
 
 class Cost(msgspec.Struct, frozen=True):
@@ -252,6 +51,25 @@ class Cost(msgspec.Struct, frozen=True):
     def is_at_least(self) -> bool:
         """Whether a part of it was not measured, so that the true cost is this or more."""
         return self.weights.at_least or self.cache.at_least
+
+
+FigureNumber = Callable[[Figure], float | None]
+_INCREASE: FigureNumber = attrgetter("increase")  # of the perplexity, as a share
+_DIVERGENCE: FigureNumber = attrgetter("kl")  # the mean KL divergence
+_SAME_SIZE = log(1.25)  # a 7B and an 8B lose differently by their training, not by their size
+_TABLES_AGREE = 2  # so many must have both quants before an order between them counts as known
+_WIDE = ("F32", "F16", "BF16")
+_WIDE_CACHE = {"", "auto", "f16", "fp16", "float16", "half", "bf16", "bfloat16", "f32", "fp32", "float32"}
+_SAME = {"fp8_e4m3": "fp8"}  # what vLLM means by fp8
+_EIGHT = 8.0  # bits of types that ggml does not have, such as fp8
+_EQUAL = 0.001
+"""Of the logarithm of perplexity. q8_0 for keys and values costs 0.0003 of Llama 3 8B (llama.cpp pull 7412), and for
+keys alone 0.0002 of Llama 2 7B (6183) and 0.0004 to 0.0007 of Qwen3 30B-A3B (ik_llama.cpp pull 1034)."""
+_EQUAL_KL = 0.002  # nats; q8_0 for keys and values has 0.0010 (Llama 3 8B) to 0.0016 (Qwen3.6 35B-A3B)
+_CACHED = 4096  # a search asks for the same few combinations again and again
+FULL = "full precision: nothing is lost"
+_PLAIN = frozenset({"auto", "bfloat16", "float16", "dynamic", "static", "offloaded"})
+_CACHES = {"quantized": "int4"}  # caches of Transformers by the type that they keep
 
 
 @lru_cache(maxsize=_CACHED)
@@ -304,6 +122,24 @@ def cost_of_weights(quant: str, parameters: int, architecture: str = "") -> Loss
     return _measured(name, quant, parameters, architecture)
 
 
+def _name(quant: str) -> str | None:
+    """The mix or the packing that a word means, a publisher's change of the two tables left out; None for his own."""
+    with suppress(UserError):
+        mix = find_mix(quant)
+        return mix.like or mix.name
+    with suppress(UserError):
+        return find_scheme(quant).packing.name
+    return None
+
+
+def _published_in(name: str | None, architecture: str) -> str:
+    """Who says that such models are published in this very type; empty where nobody does."""
+    if not name or not architecture:
+        return ""
+    named_after = mixes()[name].file_type[1].name if name in mixes() else name
+    return next((group.source for group in sensitive(architecture) if group.stored == named_after), "")
+
+
 def _measured(name: str, quant: str, parameters: int, architecture: str) -> Loss:
     def found(quant: str, number: FigureNumber) -> tuple[Figure, float] | None:
         return nearest_figure(parameters, architecture, weight_figures(quant), number)
@@ -325,22 +161,184 @@ def _measured(name: str, quant: str, parameters: int, architecture: str) -> Loss
     )
 
 
-def _name(quant: str) -> str | None:
-    """The mix or the packing that a word means, a publisher's change of the two tables left out; None for his own."""
-    with suppress(UserError):
-        mix = find_mix(quant)
-        return mix.like or mix.name
-    with suppress(UserError):
-        return find_scheme(quant).packing.name
-    return None
+@cache
+def never_worse_than(quant: str) -> frozenset[str]:
+    """Quants that came out better in every table that has both, or better than one that did.
+
+    Tables have different quants of different models; this keeps a quant that only an old model was measured with from
+    looking better than one that it has always lost against.
+    """
+    better, asked = _better(), [quant]
+    found: set[str] = set()
+    while asked:
+        new = better.get(asked.pop(), frozenset()) - found
+        found |= new
+        asked += new
+    return frozenset(found - {quant})
 
 
-def _published_in(name: str | None, architecture: str) -> str:
-    """Who says that such models are published in this very type; empty where nobody does."""
-    if not name or not architecture:
-        return ""
-    named_after = mixes()[name].file_type[1].name if name in mixes() else name
-    return next((group.source for group in sensitive(architecture) if group.stored == named_after), "")
+@cache
+def _better() -> dict[str, frozenset[str]]:
+    by_table = []
+    for table in tables().values():
+        if not table.only_for:  # without an importance matrix where there are both
+            worst: dict[str, float] = {}
+            for row in table.rows:
+                share = Figure(table, row).increase
+                if row.quant and share is not None:
+                    worst[row.quant] = max(share, worst.get(row.quant, 0.0))
+            by_table.append(worst)
+    quants = {quant for worst in by_table for quant in worst}
+
+    def is_better(one: str, other: str) -> bool:
+        both = [worst for worst in by_table if one in worst and other in worst]
+        return len(both) >= _TABLES_AGREE and all(worst[one] < worst[other] for worst in both)
+
+    return {a: frozenset(b for b in quants if a != b and is_better(b, a)) for a in quants}
+
+
+def cost_of_cache(
+    key_type: str, value_type: str, parameters: int, architecture: str = "", *, rotated: bool = False
+) -> Loss:
+    """Of the cache alone; the names of types as runtimes spell them."""
+    keys, values = _plain(key_type), _plain(value_type)
+    if not keys and not values:
+        return NO_LOSS
+    warnings = [w for w in cache_exceptions().values() if _is_about(w, keys, values, architecture)]
+    decided = next((w for w in warnings if w.architectures), None)
+    if decided:
+        nats = [decided.kl.get(t) for t in (keys, values) if t]
+        known = [n for n in nats if n is not None]
+        return Loss(
+            None,
+            max(known) if len(known) == len(nats) else None,
+            words=f"cache: {decided.words}",
+            sources=(decided.source,),
+        )
+    loss = _measured_cache(keys, values, parameters, architecture, rotated=rotated)
+    words = [loss.words, *(w.words for w in warnings)]
+    return Loss(loss.increase, loss.kl, loss.at_least, "; ".join(words), (*loss.sources, *(w.source for w in warnings)))
+
+
+def _plain(name: str) -> str:
+    """The type in small letters; empty for one of 16 bits or more."""
+    name = name.casefold()
+    return "" if name in _WIDE_CACHE else _SAME.get(name, name)
+
+
+def _is_about(warning: CacheException, keys: str, values: str, architecture: str) -> bool:
+    types = (keys,) if warning.part == "keys" else (keys, values)
+    few = any(t and _bits(t) <= warning.bits_at_most for t in types)
+    return few and (not warning.architectures or architecture in warning.architectures)
+
+
+def _bits(name: str) -> float:
+    quant = quants().get(name.upper())
+    return quant.block_bytes * 8 / quant.block_elements if quant else _EIGHT
+
+
+class _Asked(NamedTuple):
+    parameters: int
+    architecture: str
+    rotated: bool
+
+
+class _Found(NamedTuple):
+    """Figures that add up to an answer; none where nobody measured all of it."""
+
+    taken: tuple[tuple[Figure, float], ...] = ()
+    at_least: bool = False
+
+    @property
+    def sum(self) -> float:
+        """Of their numbers."""
+        return sum(number for _, number in self.taken)
+
+
+def _measured_cache(keys: str, values: str, parameters: int, architecture: str, *, rotated: bool) -> Loss:
+    label = f"cache {keys or 'f16'}/{values or 'f16'}: "
+    if parameters <= 0:
+        return unknown_loss(label + "the size of the model is not known")
+    asked = _Asked(parameters, architecture, rotated)
+    shares, nats = (_found(keys, values, asked, number) for number in (_INCREASE, _DIVERGENCE))
+    if not shares.taken:
+        return unknown_loss(label + "nobody published the perplexity of it")
+    models = " and ".join(dict.fromkeys(figure.table.model for figure, _ in shares.taken))
+    return Loss(
+        shares.sum,
+        nats.sum if nats.taken and not nats.at_least else None,
+        shares.at_least,
+        f"{label}{'at least ' if shares.at_least else ''}{shares.sum:+.2%} perplexity of {models}",
+        tuple(dict.fromkeys(figure.table.source for figure, _ in (*shares.taken, *nats.taken))),
+    )
+
+
+def _found(keys: str, values: str, asked: _Asked, number: FigureNumber) -> _Found:
+    """Both halves as they were measured together, and never less than one of them alone; else one and the other."""
+    whole = _one(keys, values, asked, number)
+    if not keys or not values or any(figure.table.only_for for figure, _ in whole.taken):
+        return whole
+    halves = _one(keys, "", asked, number), _one("", values, asked, number)
+    if whole.taken:
+        worst = max((whole, *halves), key=lambda found: found.sum)
+        return _Found(worst.taken, whole.at_least)
+    if halves[0].taken and halves[1].taken:
+        return _Found((*halves[0].taken, *halves[1].taken), halves[0].at_least or halves[1].at_least)
+    return _Found()
+
+
+def _one(keys: str, values: str, asked: _Asked, number: FigureNumber) -> _Found:
+    """What was measured of just this, rotated as asked if that was; rotating only ever loses less."""
+    known = [f for f in figures_about(asked.architecture, cache_figures(keys, values)) if number(f) is not None]
+    for rotated in (asked.rotated, not asked.rotated):
+        among = [f for f in known if f.row.rotated == rotated]
+        found = nearest_figure(asked.parameters, asked.architecture, among, number)
+        if found:
+            return _Found((found,), at_least=rotated and not asked.rotated)
+    return _Found()
+
+
+def unknown_loss(words: str, *sources: str) -> Loss:
+    """What nobody published, and why."""
+    return Loss(None, None, words=words, sources=sources)
+
+
+def nearest_figure(
+    parameters: int, architecture: str, among: Iterable[Figure], number: FigureNumber
+) -> tuple[Figure, float] | None:
+    """The figure to take, and its number; of models of about the same size the worst, because newer ones lose more."""
+    found = [(f, n) for f in figures_about(architecture, among) if (n := number(f)) is not None]
+    found = [(f, n) for f, n in found if not f.table.older] or found
+    found = [(f, n) for f, n in found if f.table.per != "word"] or found
+    if not found or parameters <= 0:
+        return None
+    nearest = min((f for f, _ in found), key=lambda f: _distance(f, parameters))
+    alike = [(f, n) for f, n in found if f is nearest or _distance(f, nearest.table.parameters) <= _SAME_SIZE]
+    return max(alike, key=lambda pair: pair[1])
+
+
+def figures_about(architecture: str, among: Iterable[Figure]) -> list[Figure]:
+    """Figures of models that are built like it where there are such, else those that speak for every model."""
+    among = list(among)
+    return [f for f in among if architecture in f.table.only_for] or [f for f in among if not f.table.only_for]
+
+
+def _distance(figure: Figure, parameters: int) -> float:
+    """Between sizes, as a logarithm; nothing is near to a model whose size is not known."""
+    both = figure.table.parameters and parameters
+    return abs(log(parameters / figure.table.parameters)) if both else inf
+
+
+@cache
+def weight_figures(quant: str) -> tuple[Figure, ...]:
+    """What was measured of one quant."""
+    return tuple(f for f in figures() if f.row.quant == quant)
+
+
+@cache
+def cache_figures(keys: str, values: str) -> tuple[Figure, ...]:
+    """What was measured of caches of these types; an empty one stands for 16 bits."""
+    return tuple(f for f in figures() if not f.row.quant and (f.row.keys, f.row.values) == (keys, values))
 
 
 def is_equal_quality(one: Cost, other: Cost) -> bool:
@@ -366,14 +364,16 @@ def _is_near(one: Loss, other: Loss) -> bool:
     return one.kl is None or other.kl is None or abs(one.kl - other.kl) <= _EQUAL_KL
 
 
+def is_as_good(one: Cost, other: Cost) -> bool:
+    """Whether nobody could tell them apart, or the first is better."""
+    known = one.perplexity_increase is not None and other.perplexity_increase is not None
+    better = known and (one.perplexity_increase or 0.0) <= (other.perplexity_increase or 0.0)
+    return better or is_equal_quality(one, other)
+
+
 def shown_quality(cost: Cost) -> QualityShown:
     """The cost as the report tells it."""
     return msgspec.convert(cost, QualityShown, from_attributes=True)
-
-
-FULL = "full precision: nothing is lost"
-_PLAIN = frozenset({"auto", "bfloat16", "float16", "dynamic", "static", "offloaded"})
-_CACHES = {"quantized": "int4"}  # caches of Transformers by the type that they keep
 
 
 def hf_cost(quant: str, types: str, cache: str, parameters: int, architecture: str) -> Cost:
@@ -391,10 +391,3 @@ def hf_quality(quant: str, types: str, cache: str, parameters: int, architecture
 def weight_bits(types: str) -> float:
     """Of a class of types, about: what quality is ordered by where nobody published a figure."""
     return {HALF: 16.0, BYTES: 8.0}.get(types, 4.0)
-
-
-def is_as_good(one: Cost, other: Cost) -> bool:
-    """Whether nobody could tell them apart, or the first is better."""
-    known = one.perplexity_increase is not None and other.perplexity_increase is not None
-    better = known and (one.perplexity_increase or 0.0) <= (other.perplexity_increase or 0.0)
-    return better or is_equal_quality(one, other)

@@ -1,12 +1,14 @@
 """The versioned answer of `unslow plan`: these fields are a promise to whoever reads the JSON."""
 
+from collections.abc import Callable, Iterable, Mapping
 from typing import Literal
 
 import msgspec
 
 from unslow.facts.knob import Setting
 from unslow.think.fit.report import MemoryShown
-from unslow.think.speed.report import RateShown
+from unslow.think.physics.terms import Interval
+from unslow.think.speed.report import RateShown, shown_rate
 
 SCHEMA = "unslow.plan/1"
 Aim = Literal["speed", "context", "quality"]  # What there shall be most of; the other two have floors
@@ -137,3 +139,23 @@ class PlanReport(msgspec.Struct, frozen=True, kw_only=True):
     rejected: tuple[RejectedShown, ...] = ()
     searched: SearchedShown | None = None
     notes: tuple[str, ...] = ()
+
+
+def shown_speed(decode: Interval, prefill: Interval, request_s: Interval, together: float | None) -> SpeedShown:
+    """What one conversation gets, and all of them together in tokens per second; None where there is one."""
+    return SpeedShown(
+        decode_tokens_per_s=shown_rate(decode),
+        prefill_tokens_per_s=shown_rate(prefill),
+        request_s=shown_rate(request_s),
+        together_tokens_per_s=together,
+    )
+
+
+def shown_settings(settings: Iterable[tuple[str, Setting]], was: Mapping[str, Setting]) -> tuple[ChangeShown, ...]:
+    """Every setting with what it is now."""
+    return tuple(ChangeShown(knob=knob, value=value, was=was.get(knob)) for knob, value in settings)
+
+
+def changes_of(settings: Iterable[ChangeShown], why: Callable[[str], str]) -> tuple[ChangeShown, ...]:
+    """Those that are other than now, each with the reason."""
+    return tuple(msgspec.structs.replace(s, why=why(s.knob)) for s in settings if s.value != s.was)

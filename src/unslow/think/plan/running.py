@@ -1,4 +1,4 @@
-"""What runs now as a plan and the sliders take it: its hardware, its shape, and speeds that are not predicted."""
+"""What runs now as a plan and the sliders take it: its hardware, and a speed that is not predicted."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,6 @@ import msgspec
 
 from unslow.facts.knob import Knob
 from unslow.facts.machine import Gpu
-from unslow.facts.model import HfShape, Model
 from unslow.facts.snapshot import Case
 from unslow.facts.values import GIB, MIB, Known, Origin, estimated, reported
 from unslow.think.case.bandwidth import CORE_FED_BYTES_PER_S, SLOWEST_BYTES_PER_S, cpus_of, own_cpus, shares_of
@@ -21,80 +20,15 @@ from unslow.think.plan.report import ChangeShown, OptionShown, PlanReport
 from unslow.think.speed.chips import has_peers
 from unslow.think.speed.question import USUAL_LINK
 
-# The hardware of a case as a plan and the sliders take it: what a runtime would find if it were started anew.
-# Its memory is what is free and what it holds itself; its speed is what its processors and GPUs were seen to do.
-
 _NOTHING = Placement(0, output_on_gpu=False)
 _MAPPED = "Mapped"  # in the names of buffers that are pages of the model's file, which the system counts as available
-
-
-def gpus_at_work(case: Case) -> tuple[Gpu, ...]:
-    """The GPUs that it computes on; none where it has none to compute on."""
-    return () if runtime_sees_gpu(case) is False else tuple(_sized(case, gpu) for gpu in gpus_used(case))
-
-
-def seen_memory(case: Case, gpus: Sequence[Gpu]) -> Hardware:
-    """The memory of these GPUs and of the host, with what the runtime's own process would give back."""
-    machine = msgspec.structs.replace(case.machine, gpus=reported(tuple(gpus), "the runtime's own"))
-    memory = memory_of_machine(machine)
-    if len(memory.rooms) != len(gpus):
-        return memory._replace(rooms=())
-    pairs = zip(memory.rooms, given_back(case, gpus), strict=True)
-    rooms = tuple(room._replace(others_bytes=max(0, room.others_bytes - int(own))) for room, own in pairs)
-    unified = bool(rooms) and all(room.unified for room in rooms)
-    found = memory._replace(rooms=rooms, host_room=None if unified else _host(case, memory.host_room))
-    # The memory of a Mac as the one that it is: drivers tell what a GPU may have of it as if it were apart
-    rooms, host = found.rooms, found.host_room
-    apple = len(gpus) == 1 and gpus[0].name.value_or("").startswith("Apple")
-    if not apple or host is None or any(room.unified for room in rooms):
-        return found
-    own = 0 if isinstance(case.runtime.resident_bytes, Known) else int(given_back(case, gpus)[0])
-    limit, others = rooms[0].capacity_bytes, max(0, host.others_bytes - own)
-    beyond = max(0, host.capacity_bytes - limit - others)  # what others hold need not be of the GPU's part
-    room = Room(rooms[0].name, host.capacity_bytes, others, beyond, unified=True, context_bytes=0)
-    return found._replace(rooms=(room,), host_room=None)
-
-
-def _sized(case: Case, gpu: Gpu) -> Gpu:
-    """The GPU with its size, where only the runtime or its name tells that, and what was free before the load."""
-    seen = seen_gpus(case)
-    device = seen[0] if len(seen) == 1 == len(gpus_used(case)) else None
-    if not isinstance(gpu.vram_total_bytes, Known) and device and isinstance(device.total_bytes, Known):
-        gpu = msgspec.structs.replace(gpu, vram_total_bytes=device.total_bytes)
-    known = device_of(gpu)
-    if not isinstance(gpu.vram_total_bytes, Known) and known and known.capacity_bytes and not known.unified:
-        gpu = msgspec.structs.replace(gpu, vram_total_bytes=estimated(known.capacity_bytes, known.source))
-    failed = case.runtime.state.value_or("") == "failed"  # what was measured since may be its own, before it ended
-    wanted = failed or not isinstance(gpu.vram_free_bytes, Known)
-    if wanted and device and isinstance(device.free_bytes, Known):
-        gpu = msgspec.structs.replace(gpu, vram_free_bytes=device.free_bytes)
-    return gpu
-
-
-def given_back(case: Case, gpus: Sequence[Gpu]) -> list[float]:
-    """What its process holds of each GPU: as the driver counts, else as it says that it allocated."""
-    if not gpus or case.runtime.state.value_or("loaded") == "failed":
-        return [0.0] * len(gpus)
-    counted = [own_bytes_on(case, gpu) for gpu in gpus]
-    if any(held is not None for held in counted):
-        return [held or 0.0 for held in counted]
-    held = sum(b.bytes for b in case.runtime.buffers.value_or([]) if b.on_gpu)
-    held = held or int(case.runtime.size_vram_bytes.value_or(0))
-    return [held * share + CUDA_CONTEXT_BYTES for share in shares_of(case, len(gpus))] if held else [0.0] * len(gpus)
-
-
-def _host(case: Case, host: Room | None) -> Room | None:
-    """The host's memory within the limit of the runtime's own group, and with what only it holds."""
-    if host is None:
-        return None
-    capacity = int(min(host.capacity_bytes, case.runtime.memory_limit_bytes.value_or(host.capacity_bytes)))
-    resident = int(case.runtime.resident_bytes.value_or(0))
-    mapped = sum(b.bytes for b in case.runtime.buffers.value_or([]) if _MAPPED in b.device)
-    if not mapped and "mmap" in case.runtime.load_mode.value_or("mmap"):
-        mapped = int(case.model.weights_bytes.value_or(resident))
-    own = 0 if case.runtime.state.value_or("loaded") == "failed" else max(0, resident - mapped)
-    free = min(capacity, max(host.usable_bytes + own, resident))
-    return host._replace(capacity_bytes=capacity, others_bytes=capacity - free, reserve_bytes=0)
+_FAR_BELOW = 0.7  # of the low end of a prediction: so slow a server suffers from more than its settings
+_SURELY_LACKING = 256 * MIB  # less may be an error in what is counted as its own
+WORTH_A_CHANGE = 1.05  # less of a gain is within what a prediction is off
+UNPRICED = "what a setting of now costs is not predicted: gains are against the measured speed"
+_WITH_KERNELS = ("f16", "bf16", "f32", "q8_0", "q4_0")  # types of cache that every build computes on the GPU
+_SLOWER = "times slower"  # in costs that are held against the prediction for what runs, which does not count then
+LENT = "it takes more than the GPU has: the driver keeps some of it in the host's memory, so its speed is as measured"
 
 
 def seen_hardware(case: Case, gpus: Sequence[Gpu], memory: Hardware) -> Hardware:
@@ -147,47 +81,99 @@ def is_assumed(case: Case) -> bool:
     return not isinstance(memory, Known) or memory.origin is Origin.ESTIMATED
 
 
-_NEEDED = ("layers", "width", "heads", "kv_heads", "vocabulary", "parameters")
+def gpus_at_work(case: Case) -> tuple[Gpu, ...]:
+    """The GPUs that it computes on; none where it has none to compute on."""
+    return () if runtime_sees_gpu(case) is False else tuple(_sized(case, gpu) for gpu in gpus_used(case))
 
 
-def shape_of_facts(model: Model) -> HfShape | None:
-    """Its numbers; None where one of them is missing, or experts make one number for the feed-forward too few."""
-    if model.experts.value_or(0) > 1 or not all(isinstance(getattr(model, name), Known) for name in _NEEDED):
+def _sized(case: Case, gpu: Gpu) -> Gpu:
+    """The GPU with its size, where only the runtime or its name tells that, and what was free before the load."""
+    seen = seen_gpus(case)
+    device = seen[0] if len(seen) == 1 == len(gpus_used(case)) else None
+    if not isinstance(gpu.vram_total_bytes, Known) and device and isinstance(device.total_bytes, Known):
+        gpu = msgspec.structs.replace(gpu, vram_total_bytes=device.total_bytes)
+    known = device_of(gpu)
+    if not isinstance(gpu.vram_total_bytes, Known) and known and known.capacity_bytes and not known.unified:
+        gpu = msgspec.structs.replace(gpu, vram_total_bytes=estimated(known.capacity_bytes, known.source))
+    failed = case.runtime.state.value_or("") == "failed"  # what was measured since may be its own, before it ended
+    wanted = failed or not isinstance(gpu.vram_free_bytes, Known)
+    if wanted and device and isinstance(device.free_bytes, Known):
+        gpu = msgspec.structs.replace(gpu, vram_free_bytes=device.free_bytes)
+    return gpu
+
+
+def seen_memory(case: Case, gpus: Sequence[Gpu]) -> Hardware:
+    """The memory of these GPUs and of the host as the runtime would find it if it were started anew."""
+    machine = msgspec.structs.replace(case.machine, gpus=reported(tuple(gpus), "the runtime's own"))
+    memory = memory_of_machine(machine)
+    if len(memory.rooms) != len(gpus):
+        return memory._replace(rooms=())
+    pairs = zip(memory.rooms, given_back(case, gpus), strict=True)
+    rooms = tuple(room._replace(others_bytes=max(0, room.others_bytes - int(own))) for room, own in pairs)
+    unified = bool(rooms) and all(room.unified for room in rooms)
+    found = memory._replace(rooms=rooms, host_room=None if unified else _host(case, memory.host_room))
+    # The memory of a Mac as the one that it is: drivers tell what a GPU may have of it as if it were apart
+    rooms, host = found.rooms, found.host_room
+    apple = len(gpus) == 1 and gpus[0].name.value_or("").startswith("Apple")
+    if not apple or host is None or any(room.unified for room in rooms):
+        return found
+    own = 0 if isinstance(case.runtime.resident_bytes, Known) else int(given_back(case, gpus)[0])
+    limit, others = rooms[0].capacity_bytes, max(0, host.others_bytes - own)
+    beyond = max(0, host.capacity_bytes - limit - others)  # what others hold need not be of the GPU's part
+    room = Room(rooms[0].name, host.capacity_bytes, others, beyond, unified=True, context_bytes=0)
+    return found._replace(rooms=(room,), host_room=None)
+
+
+def given_back(case: Case, gpus: Sequence[Gpu]) -> list[float]:
+    """What its process holds of each GPU: as the driver counts, else as it says that it allocated."""
+    if not gpus or case.runtime.state.value_or("loaded") == "failed":
+        return [0.0] * len(gpus)
+    counted = [own_bytes_on(case, gpu) for gpu in gpus]
+    if any(held is not None for held in counted):
+        return [held or 0.0 for held in counted]
+    held = sum(b.bytes for b in case.runtime.buffers.value_or([]) if b.on_gpu)
+    held = held or int(case.runtime.size_vram_bytes.value_or(0))
+    return [held * share + CUDA_CONTEXT_BYTES for share in shares_of(case, len(gpus))] if held else [0.0] * len(gpus)
+
+
+def _host(case: Case, host: Room | None) -> Room | None:
+    """The host's memory within the limit of the runtime's own group, and with what only it holds."""
+    if host is None:
         return None
-    layers, width, heads = (int(getattr(model, name).value_or(0)) for name in ("layers", "width", "heads"))
-    vocabulary, kv_heads = int(model.vocabulary.value_or(0)), int(model.kv_heads.value_or(0))
-    if min(layers, width, heads, kv_heads, vocabulary) <= 0:
-        return None
-    length = int(model.key_length.value_or(width // heads))
-    tied = model.output_tied.value_or(default=False)
-    tables = vocabulary * width * (1 if tied else 2)
-    attention = width * length * 2 * (heads + kv_heads)
-    left = (int(model.parameters.value_or(0)) - tables) / layers - attention
-    if left <= 0:
-        return None
-    return HfShape(
-        layers=layers, width=width, vocabulary=vocabulary, heads=heads, kv_heads=kv_heads, key_length=length,
-        value_length=int(model.value_length.value_or(length)), feed_forward=round(left / (3 * width)), tied=tied,
-        positions=int(model.context_trained.value_or(0)),
-    )  # fmt: skip
+    capacity = int(min(host.capacity_bytes, case.runtime.memory_limit_bytes.value_or(host.capacity_bytes)))
+    resident = int(case.runtime.resident_bytes.value_or(0))
+    mapped = sum(b.bytes for b in case.runtime.buffers.value_or([]) if _MAPPED in b.device)
+    if not mapped and "mmap" in case.runtime.load_mode.value_or("mmap"):
+        mapped = int(case.model.weights_bytes.value_or(resident))
+    own = 0 if case.runtime.state.value_or("loaded") == "failed" else max(0, resident - mapped)
+    free = min(capacity, max(host.usable_bytes + own, resident))
+    return host._replace(capacity_bytes=capacity, others_bytes=capacity - free, reserve_bytes=0)
 
 
-# What runs at a speed that is not predicted: with more than its GPUs hold, or with settings that have no price.
-# The driver lends it memory of the host then; or somebody split rows, or took a cache that no kernel is made for.
+def by_measurement(report: PlanReport, current: OptionShown, note: str = LENT) -> PlanReport:
+    """The report with gains against the measured speed; none where nobody measured.
 
-_FAR_BELOW = 0.7  # of the low end of a prediction: so slow a server suffers from more than its settings
-_SURELY_LACKING = 256 * MIB  # less may be an error in what is counted as its own
-WORTH_A_CHANGE = 1.05  # less of a gain is within what a prediction is off
-UNPRICED = "what a setting of now costs is not predicted: gains are against the measured speed"
-_WITH_KERNELS = ("f16", "bf16", "f32", "q8_0", "q4_0")  # types of cache that every build computes on the GPU
-_SLOWER = "times slower"  # in costs that are held against the prediction for what runs, which does not count then
-LENT = "it takes more than the GPU has: the driver keeps some of it in the host's memory, so its speed is as measured"
-
-
-def is_far_below(current: OptionShown) -> bool:
-    """Whether it was measured far slower than its settings explain."""
-    measured, speed = current.measured_tokens_per_s, current.speed
-    return bool(measured and speed and measured < _FAR_BELOW * speed.decode_tokens_per_s.low)
+    For what runs at a speed that is not predicted: with more than its GPUs hold, so that the driver lends it memory of
+    the host, or with settings that have no price, as rows that are split or a cache that no kernel is made for.
+    """
+    measured = current.measured_tokens_per_s
+    options = tuple(
+        msgspec.structs.replace(
+            o,
+            speedup=o.speed.decode_tokens_per_s.mid / measured if o.speed and measured else None,
+            costs=tuple(c for c in o.costs if _SLOWER not in c),
+        )
+        for o in report.options
+    )
+    best = options[report.recommended] if report.recommended is not None else None
+    better = best is not None and (best.speedup is None or best.speedup >= WORTH_A_CHANGE)
+    return msgspec.structs.replace(
+        report,
+        current=msgspec.structs.replace(current, speed=None),
+        options=options,
+        verdict="better" if better else report.verdict,
+        notes=(*report.notes, note),
+    )
 
 
 def overflows(case: Case, current: OptionShown) -> bool:
@@ -207,23 +193,7 @@ def has_unpriced(case: Case, current: OptionShown, changes: Sequence[ChangeShown
     return is_far_below(current) and (turned or crowd or bool(cache))
 
 
-def by_measurement(report: PlanReport, current: OptionShown, note: str = LENT) -> PlanReport:
-    """The report with gains against the measured speed; none where nobody measured."""
-    measured = current.measured_tokens_per_s
-    options = tuple(
-        msgspec.structs.replace(
-            o,
-            speedup=o.speed.decode_tokens_per_s.mid / measured if o.speed and measured else None,
-            costs=tuple(c for c in o.costs if _SLOWER not in c),
-        )
-        for o in report.options
-    )
-    best = options[report.recommended] if report.recommended is not None else None
-    better = best is not None and (best.speedup is None or best.speedup >= WORTH_A_CHANGE)
-    return msgspec.structs.replace(
-        report,
-        current=msgspec.structs.replace(current, speed=None),
-        options=options,
-        verdict="better" if better else report.verdict,
-        notes=(*report.notes, note),
-    )
+def is_far_below(current: OptionShown) -> bool:
+    """Whether it was measured far slower than its settings explain."""
+    measured, speed = current.measured_tokens_per_s, current.speed
+    return bool(measured and speed and measured < _FAR_BELOW * speed.decode_tokens_per_s.low)

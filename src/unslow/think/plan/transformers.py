@@ -20,10 +20,17 @@ from unslow.think.physics.chip import SpeedSetting
 from unslow.think.physics.decode import EAGER, launch_s, overlapped
 from unslow.think.physics.placement import largest_fitting
 from unslow.think.physics.terms import Interval, Term, least_seconds, total_of_terms
-from unslow.think.plan.options import changes_of, shown_settings, shown_speed
 from unslow.think.plan.pareto_front import Planned, Worth, pareto_front, ranked, thinned
 from unslow.think.plan.quality import Cost, hf_cost, hf_quality, is_as_good, weight_bits
-from unslow.think.plan.report import GoalShown, OptionShown, RejectedShown, SearchedShown
+from unslow.think.plan.report import (
+    GoalShown,
+    OptionShown,
+    RejectedShown,
+    SearchedShown,
+    changes_of,
+    shown_settings,
+    shown_speed,
+)
 from unslow.think.speed.chips import gpu_chip
 from unslow.think.speed.load import Totals, hf_load, totals
 from unslow.think.speed.question import USUAL_LINK, SpeedQuestion, prompt_terms, step_terms, trust_in, widened
@@ -34,6 +41,31 @@ AS_STORED_SINCE = (5, 0)
 """From here on weights are loaded as they are stored; before, as float32 unless `dtype` says otherwise."""
 BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
 ALL_ON_ONE, SPREAD_OUT = "cuda:0", "auto"  # values of `device_map`
+CACHES = ("dynamic", "static", "quantized", "offloaded")
+NO_BFLOAT16 = frozenset({"turing", "volta", "pascal", "maxwell", "gcn5", "polaris", "rdna1", "rdna2", "m1"})
+"""Chips without it, or with one that is made of float32; they have float16."""
+NO_FLASH = frozenset({"turing", "volta", "pascal", "maxwell"})
+"""Chips that FlashAttention 2 does not take: it wants compute capability 8.0."""
+QUANTIZED_SHARE = 4.5 / 16
+"""Of the bytes of a plain cache: 4 bits with a scale and a shift of 16 bits for each 64 numbers (`QuantizedCache`)."""
+RESIDUAL_TOKENS = 128  # the newest tokens, which a quantised cache keeps as they are
+OFFLOADED_LAYERS = 2  # of an offloaded cache on the card: the layer at work and the one that is fetched for it
+PYTHON_SPREAD = 1.3
+"""On top of what was learned of kernels: the loop around them is the host's pace (as in think.case.questions)."""
+COPIES = {"dynamic": 2.0, "static": 0.0, "quantized": 6.0, "offloaded": 2.0}
+"""How often the bytes of the plain cache go over the memory for a token beyond being looked at: read and written to be
+joined; of a quantised one written in three steps of unpacking and read again."""
+UNPACKING_LAYER_S = 250e-6  # more launches in each layer of a quantised cache: a dozen small operations at 20 us each
+COMPILING_S = 40
+"""What the first answer takes longer (recorded on an H200: 42 s for a model of 6B, 0.5 s from the second one on)."""
+THIS_YEAR = 2026.8
+_WHY = {
+    Knob.WEIGHTS_TYPE.value: "half the bytes for every token, and the matrix units take it",
+    Knob.ATTENTION.value: "one kernel that writes no scores out",
+    Knob.CACHE.value: "decides whether the step can be compiled, and what memory a conversation takes",
+    Knob.COMPILE.value: "kernels are recorded once instead of launched by Python one by one",
+    Knob.DEVICE.value: "where the layers lie",
+}
 
 
 class Choice(NamedTuple):
@@ -100,12 +132,6 @@ class TransformersPlanQuestion(NamedTuple):
         )
 
 
-QUANTIZED_SHARE = 4.5 / 16
-"""Of the bytes of a plain cache: 4 bits with a scale and a shift of 16 bits for each 64 numbers (`QuantizedCache`)."""
-RESIDUAL_TOKENS = 128  # the newest tokens, which a quantised cache keeps as they are
-OFFLOADED_LAYERS = 2  # of an offloaded cache on the card: the layer at work and the one that is fetched for it
-
-
 class Laid(NamedTuple):
     """Where everything lies."""
 
@@ -116,133 +142,12 @@ class Laid(NamedTuple):
     left_bytes: int  # On the fullest of the devices; below 0 where it has too little
 
 
-def laid_out(question: TransformersPlanQuestion, choice: Choice, tokens: int) -> Laid:
-    """The memory for conversations of so many tokens."""
-    free = [max(0, room.usable_bytes - question.margin_bytes) for room in question.hardware.rooms]
-    host_free = question.hardware.host_room.usable_bytes if question.hardware.host_room else LARGE_HOST
-    used = free[:1] if choice.device_map == "cuda:0" else free
-    settings = question.settings(choice, tokens)
-    found = transformers_memory(question.shape, question.parts_as(choice.dtype), settings, used, host_free)
-    kept = tuple(_kept(question, choice, held, tokens) for held in found.devices)
-    moved = sum(held.kv_bytes - less.kv_bytes for held, less in zip(found.devices, kept, strict=True))
-    host = found.host._replace(kv_bytes=moved if choice.cache == "offloaded" else 0)
-    spilled = found.host.weights_bytes + found.disk_bytes
-    left = [space - held.total.high for held, space in zip(kept, used, strict=True)]
-    least = -found.disk_bytes if found.disk_bytes else min(*left, host_free - host.total.high)
-    return Laid(kept, host, spilled, sum(held.weights_bytes > 0 for held in kept), least)
-
-
-def _kept(question: TransformersPlanQuestion, choice: Choice, held: Held, tokens: int) -> Held:
-    """A card's part with the cache that was chosen; activations stay as they are."""
-    if choice.cache == "quantized":
-        plain = min(1.0, RESIDUAL_TOKENS / max(1, tokens))
-        return held._replace(kv_bytes=round(held.kv_bytes * (plain + (1 - plain) * QUANTIZED_SHARE)))
-    if choice.cache == "offloaded":
-        share = min(1.0, OFFLOADED_LAYERS / max(1, question.shape.layers))
-        return held._replace(kv_bytes=round(held.kv_bytes * share))
-    return held
-
-
-def longest_fitting(question: TransformersPlanQuestion, choice: Choice) -> int:
-    """The longest conversation, up to the model's own limit, that fits; 0 where none does."""
-    return largest_fitting(1, question.trained, lambda tokens: laid_out(question, choice, tokens).left_bytes) or 0
-
-
-def shown_devices(question: TransformersPlanQuestion, laid: Laid) -> tuple[tuple[MemoryShown, ...], MemoryShown]:
-    """The cards and the host as the report shows them."""
-    rooms = question.hardware.rooms[: len(laid.devices)]
-    devices = tuple(shown_held(held, room) for room, held in zip(rooms, laid.devices, strict=True))
-    return devices, shown_held(laid.host, question.hardware.host_room)
-
-
-# How long a request takes: a loop in Python that launches every kernel, or a compiled step; and what caches cost.
-# a growing cache is copied whole at every token, since it is joined with the new keys and values
-# keys that several heads share are written out for each head where attention needs a mask or is not fused
-# a quantised cache is unpacked whole at every token, an offloaded one comes over the link
-
-PYTHON_SPREAD = 1.3
-"""On top of what was learned of kernels: the loop around them is the host's pace (as in think.case.questions)."""
-COPIES = {"dynamic": 2.0, "static": 0.0, "quantized": 6.0, "offloaded": 2.0}
-"""How often the bytes of the plain cache go over the memory for a token beyond being looked at: read and written to be
-joined; of a quantised one written in three steps of unpacking and read again."""
-UNPACKING_LAYER_S = 250e-6  # more launches in each layer of a quantised cache: a dozen small operations at 20 us each
-THIS_YEAR = 2026.8
-
-
 class Paced(NamedTuple):
     """What one conversation gets."""
 
     decode: Interval
     prefill: Interval
     request_s: Interval
-
-
-def paced_choice(question: TransformersPlanQuestion, choice: Choice, laid: Laid) -> Paced:
-    """The speed of all users in one batch; `generate` reads the whole conversation anew each time."""
-    goal, parts = question.goal, question.parts_as(choice.dtype)
-    whole = totals(hf_load(question.shape, parts, question.types))
-    launches = float(launch_s(EAGER, whole.layers, whole.expert_layers))
-    launches += UNPACKING_LAYER_S * float(whole.layers) if choice.cache == "quantized" else 0.0
-    read = goal.kept_tokens + goal.prompt_tokens
-    # Tokens per second of each conversation
-    depth = read + goal.answer_tokens / 2
-    q = _ask(question, choice, laid, whole)._replace(depth=depth, tokens=float(goal.users))
-    terms = tuple(step_terms(q))
-    alone = float(total_of_terms(terms, learned_speed().factors)) + _beside(question, choice, laid, whole, depth)
-    seconds = alone + EAGER.step_s if choice.compiled else float(overlapped(alone, launches))
-    step = _interval(question, 1 / seconds, gpu_group(question.shape, laid.cards, depth), q, terms)
-    # Prompt tokens per second; the whole prompt is one batch
-    q = _ask(question, choice, laid, whole)
-    terms = tuple(prompt_terms(q, float(read), float(read)))
-    alone = float(total_of_terms(terms, learned_speed().factors)) * read + laid.spilled_bytes / USUAL_LINK
-    prompt = _interval(question, read / float(overlapped(alone, launches)), PREFILL, q, terms)
-    ends = [goal.users * read / fast + goal.answer_tokens / each for fast, each in zip(prompt, step, strict=True)]
-    return Paced(step, prompt, Interval(ends[2], ends[1], ends[0]))
-
-
-def _ask(question: TransformersPlanQuestion, choice: Choice, laid: Laid, whole: Totals) -> SpeedQuestion:
-    device = question.hardware.device
-    setting = SpeedSetting(
-        backend={"AMD": "rocm", "Apple": "metal"}.get(device.vendor, "cuda"), family=device.family,
-        device=device.name, types=question.types, runtime="transformers", fused=choice.attention != "eager",
-        graphs=choice.compiled,
-    )  # fmt: skip
-    chip = gpu_chip(device)
-    if choice.dtype == "float32":  # which the matrix units do not take
-        chip = chip._replace(matrix_flops_per_s=chip.flops_per_s)
-    element_bytes, cards = float(BYTES[choice.dtype]), float(laid.cards or 1)
-    return SpeedQuestion(whole, chip, setting, THIS_YEAR, element_bytes=element_bytes, gpus=cards)
-
-
-def _beside(question: TransformersPlanQuestion, choice: Choice, laid: Laid, whole: Totals, depth: float) -> float:
-    """Seconds of a token for copies of the cache, and for what comes over the link."""
-    goal, shape, size = question.goal, question.shape, float(BYTES[choice.dtype])
-    everything = float(goal.kept_tokens + goal.prompt_tokens + goal.answer_tokens)
-    held = everything if choice.cache == "static" else depth
-    kept = float(whole.cache_elements(held)) * size * goal.users
-    looked = float(whole.cache_elements(depth)) * size * goal.users
-    repeats = repeated_copies(shape, question.settings(choice, int(everything))) > 0
-    repeated = 2 * shape.heads / max(1, shape.kv_heads) if repeats else 0.0
-    moved = (COPIES[choice.cache] + repeated) * kept + kept - looked
-    link = laid.spilled_bytes + (kept if choice.cache == "offloaded" else 0.0)
-    return moved / float(gpu_chip(question.hardware.device).bytes_per_s) + link / USUAL_LINK
-
-
-def _interval(
-    question: TransformersPlanQuestion, rate: float, group: str, q: SpeedQuestion, terms: tuple[Term, ...]
-) -> Interval:
-    shortest = float(least_seconds(terms))  # of a prompt nothing is certain
-    ceiling = 1 / shortest if shortest else math.inf
-    spread = spread_of(group, q.setting.backend)
-    found = Interval(rate * spread.low / PYTHON_SPREAD, rate, rate * spread.high * PYTHON_SPREAD)
-    return widened(found, trust_in(question.hardware.device, q.setting).wider, max(ceiling, rate))
-
-
-CACHES = ("dynamic", "static", "quantized", "offloaded")
-NO_BFLOAT16 = frozenset({"turing", "volta", "pascal", "maxwell", "gcn5", "polaris", "rdna1", "rdna2", "m1"})
-"""Chips without it, or with one that is made of float32; they have float16."""
-NO_FLASH = frozenset({"turing", "volta", "pascal", "maxwell"})
-"""Chips that FlashAttention 2 does not take: it wants compute capability 8.0."""
 
 
 class Point(NamedTuple):
@@ -253,149 +158,6 @@ class Point(NamedTuple):
     context: int
     paced: Paced
     worth: Worth
-
-
-def half_type(question: TransformersPlanQuestion) -> str:
-    """The type of 16 bits that the device computes in."""
-    return "float16" if question.hardware.device.family in NO_BFLOAT16 else "bfloat16"
-
-
-def choices(question: TransformersPlanQuestion) -> list[Choice]:
-    """Every combination that loads and runs at all."""
-    half, now = half_type(question), question.now
-    plain = dict.fromkeys((half, question.stored, "float32", now.dtype))
-    types = [question.stored if question.stored in BYTES else half] if question.packed else list(plain)
-    flash = ["flash_attention_2"] if can_flash(question) else []
-    maps = [ALL_ON_ONE, SPREAD_OUT]
-    every = [Choice(*c) for c in product(types, ["sdpa", "eager", *flash], CACHES, maps)]
-    return [c for c in every if is_taken(question, c)]
-
-
-def can_flash(question: TransformersPlanQuestion) -> bool:
-    """Whether the kernels of flash-attn are there and take this chip."""
-    known = bool(question.has_flash) or question.now.attention.startswith("flash")
-    return known and question.hardware.device.vendor == "NVIDIA" and question.hardware.device.family not in NO_FLASH
-
-
-def is_taken(question: TransformersPlanQuestion, choice: Choice) -> bool:
-    """Whether Transformers takes this combination."""
-    if choice.attention.startswith("flash") and (choice.dtype == "float32" or choice.cache == "static"):
-        return False
-    if choice.dtype == "bfloat16" and question.hardware.device.family in NO_BFLOAT16:
-        return False
-    latent = bool(question.shape.kv_rank or question.shape.state)
-    return not (latent and choice.cache == "quantized")  # such layers have caches of their own
-
-
-def priced_point(question: TransformersPlanQuestion, choice: Choice) -> Point | None:
-    """The point of a choice; None where it has no room for the goal, or would be compiled and can't be."""
-    laid = laid_out(question, choice, min(question.goal.context, question.trained))
-    if laid.left_bytes < 0 or (choice.compiled and (laid.cards > 1 or laid.spilled_bytes)):
-        return None  # `generate` compiles only for one device that holds everything
-    paced = paced_choice(question, choice, laid)
-    context, goal = longest_fitting(question, choice), question.goal
-    worth = Worth(
-        speed=1 / paced.request_s.mid,
-        context=float(context),
-        weight_bits=weight_bits(question.types),
-        cache_bits=4.0 if choice.cache == "quantized" else 16.0,
-        aggregate=goal.users * goal.answer_tokens / paced.request_s.mid,
-        left=1.0,
-        ease=-float(sum(one != other for one, other in zip(choice, question.now, strict=True))),
-    )
-    return Point(choice, laid, context, paced, worth)
-
-
-COMPILING_S = 40
-"""What the first answer takes longer (recorded on an H200: 42 s for a model of 6B, 0.5 s from the second one on)."""
-_WHY = {
-    Knob.WEIGHTS_TYPE.value: "half the bytes for every token, and the matrix units take it",
-    Knob.ATTENTION.value: "one kernel that writes no scores out",
-    Knob.CACHE.value: "decides whether the step can be compiled, and what memory a conversation takes",
-    Knob.COMPILE.value: "kernels are recorded once instead of launched by Python one by one",
-    Knob.DEVICE.value: "where the layers lie",
-}
-
-
-def shown_option(question: TransformersPlanQuestion, point: Point, before: Point | None = None) -> OptionShown:
-    """The option; `before` is what runs now."""
-    choice, users = point.choice, question.goal.users
-    devices, host = shown_devices(question, point.laid)
-    risk = "a model with code of its own may not compile" if choice.compiled else ""
-    settings = shown_settings(settings_of(choice), dict(settings_of(question.now)))
-    if choice.cache == "quantized":
-        risk = "needs the package hqq or optimum-quanto; answers change with 4 bits for keys and values"
-    return OptionShown(
-        name=f"{choice.dtype}, {choice.attention}, {choice.cache} cache{', compiled' if choice.compiled else ''}"
-        f"{'' if choice.device_map == 'auto' else ', one card'}",
-        quant=question.quant,
-        context=point.context,
-        changes=changes_of(settings, _WHY.__getitem__),
-        settings=settings,
-        speed=shown_speed(*point.paced, point.paced.decode.mid * users if users > 1 else None),
-        quality=hf_quality(question.quant, question.types, choice.cache, question.parameters, question.architecture),
-        devices=devices,
-        host=host,
-        costs=tuple(option_costs(question, point, before)),
-        risk=risk,
-        speedup=before.paced.request_s.mid / point.paced.request_s.mid if before else None,
-    )
-
-
-def settings_of(choice: Choice) -> list[tuple[str, Setting]]:
-    """Every knob with its value."""
-    return [
-        (Knob.WEIGHTS_TYPE.value, choice.dtype),
-        (Knob.ATTENTION.value, choice.attention),
-        (Knob.CACHE.value, choice.cache),
-        (Knob.COMPILE.value, choice.compiled),
-        (Knob.DEVICE.value, choice.device_map),
-    ]
-
-
-def option_costs(question: TransformersPlanQuestion, point: Point, before: Point | None) -> Iterator[str]:
-    """What it gives up."""
-    if point.choice.compiled:
-        yield f"the first answer comes about {COMPILING_S} s later: the step is compiled, and again for other lengths"
-    if point.laid.spilled_bytes:
-        gib = point.laid.spilled_bytes / 2**30
-        yield f"{gib:.1f} GiB of weights lie on the host and come over the link with every token"
-    if question.goal.kept_tokens:
-        yield f"`generate` reads the {question.goal.kept_tokens:,} tokens of before again unless given their cache"
-    if before and point.context < before.context:
-        yield f"room for {point.context:,} tokens, where it was {before.context:,}"
-
-
-def rejected_options(
-    question: TransformersPlanQuestion, chosen: Point, points: Sequence[Point]
-) -> Iterator[RejectedShown]:
-    """What people try, one knob turned at a time."""
-    if not can_flash(question):
-        because = "it was not found installed; sdpa has a fused kernel too, and prompts of equal length need no more"
-        yield RejectedShown(what='attn_implementation="flash_attention_2"', because=because)
-    device = question.hardware.device
-    if device.family in NO_BFLOAT16:
-        yield RejectedShown(what="dtype=torch.bfloat16", because=f"the {device.name} has none: float16 it is")
-    known = {point.choice: point for point in points}
-    for what, choice in _tries(chosen.choice):
-        point = known.get(choice)
-        if point is None:
-            taken = is_taken(question, choice)
-            because = "does not fit" if taken else "`generate` does not take it with the other settings"
-            yield RejectedShown(what=what, because=because)
-        elif point.worth.speed <= chosen.worth.speed:
-            seconds = f"{point.paced.request_s.mid:.2f} s a request instead of {chosen.paced.request_s.mid:.2f} s"
-            yield RejectedShown(what=what, because=f"not faster: {seconds}")
-
-
-def _tries(choice: Choice) -> Iterator[tuple[str, Choice]]:
-    for cache in CACHES:
-        if cache != choice.cache:
-            yield f'cache_implementation="{cache}"', choice._replace(cache=cache)
-    if choice.attention != "eager":
-        yield 'attn_implementation="eager"', choice._replace(attention="eager")
-    if choice.dtype != "float32":
-        yield "dtype=torch.float32", choice._replace(dtype="float32")
 
 
 def transformers_options(question: TransformersPlanQuestion) -> Planned:
@@ -454,3 +216,240 @@ def _why_nothing(question: TransformersPlanQuestion, points: Sequence[Point]) ->
         reason,
         "take a shorter context, fewer at a time, a quantised checkpoint, or less weights on the card with max_memory",
     )
+
+
+def choices(question: TransformersPlanQuestion) -> list[Choice]:
+    """Every combination that loads and runs at all."""
+    half, now = half_type(question), question.now
+    plain = dict.fromkeys((half, question.stored, "float32", now.dtype))
+    types = [question.stored if question.stored in BYTES else half] if question.packed else list(plain)
+    flash = ["flash_attention_2"] if can_flash(question) else []
+    maps = [ALL_ON_ONE, SPREAD_OUT]
+    every = [Choice(*c) for c in product(types, ["sdpa", "eager", *flash], CACHES, maps)]
+    return [c for c in every if is_taken(question, c)]
+
+
+def half_type(question: TransformersPlanQuestion) -> str:
+    """The type of 16 bits that the device computes in."""
+    return "float16" if question.hardware.device.family in NO_BFLOAT16 else "bfloat16"
+
+
+def can_flash(question: TransformersPlanQuestion) -> bool:
+    """Whether the kernels of flash-attn are there and take this chip."""
+    known = bool(question.has_flash) or question.now.attention.startswith("flash")
+    return known and question.hardware.device.vendor == "NVIDIA" and question.hardware.device.family not in NO_FLASH
+
+
+def is_taken(question: TransformersPlanQuestion, choice: Choice) -> bool:
+    """Whether Transformers takes this combination."""
+    if choice.attention.startswith("flash") and (choice.dtype == "float32" or choice.cache == "static"):
+        return False
+    if choice.dtype == "bfloat16" and question.hardware.device.family in NO_BFLOAT16:
+        return False
+    latent = bool(question.shape.kv_rank or question.shape.state)
+    return not (latent and choice.cache == "quantized")  # such layers have caches of their own
+
+
+def priced_point(question: TransformersPlanQuestion, choice: Choice) -> Point | None:
+    """The point of a choice; None where it has no room for the goal, or would be compiled and can't be."""
+    laid = laid_out(question, choice, min(question.goal.context, question.trained))
+    if laid.left_bytes < 0 or (choice.compiled and (laid.cards > 1 or laid.spilled_bytes)):
+        return None  # `generate` compiles only for one device that holds everything
+    paced = paced_choice(question, choice, laid)
+    context, goal = longest_fitting(question, choice), question.goal
+    worth = Worth(
+        speed=1 / paced.request_s.mid,
+        context=float(context),
+        weight_bits=weight_bits(question.types),
+        cache_bits=4.0 if choice.cache == "quantized" else 16.0,
+        aggregate=goal.users * goal.answer_tokens / paced.request_s.mid,
+        left=1.0,
+        ease=-float(sum(one != other for one, other in zip(choice, question.now, strict=True))),
+    )
+    return Point(choice, laid, context, paced, worth)
+
+
+def laid_out(question: TransformersPlanQuestion, choice: Choice, tokens: int) -> Laid:
+    """The memory for conversations of so many tokens."""
+    free = [max(0, room.usable_bytes - question.margin_bytes) for room in question.hardware.rooms]
+    host_free = question.hardware.host_room.usable_bytes if question.hardware.host_room else LARGE_HOST
+    used = free[:1] if choice.device_map == "cuda:0" else free
+    settings = question.settings(choice, tokens)
+    found = transformers_memory(question.shape, question.parts_as(choice.dtype), settings, used, host_free)
+    kept = tuple(_kept(question, choice, held, tokens) for held in found.devices)
+    moved = sum(held.kv_bytes - less.kv_bytes for held, less in zip(found.devices, kept, strict=True))
+    host = found.host._replace(kv_bytes=moved if choice.cache == "offloaded" else 0)
+    spilled = found.host.weights_bytes + found.disk_bytes
+    left = [space - held.total.high for held, space in zip(kept, used, strict=True)]
+    least = -found.disk_bytes if found.disk_bytes else min(*left, host_free - host.total.high)
+    return Laid(kept, host, spilled, sum(held.weights_bytes > 0 for held in kept), least)
+
+
+def _kept(question: TransformersPlanQuestion, choice: Choice, held: Held, tokens: int) -> Held:
+    """A card's part with the cache that was chosen; activations stay as they are."""
+    if choice.cache == "quantized":
+        plain = min(1.0, RESIDUAL_TOKENS / max(1, tokens))
+        return held._replace(kv_bytes=round(held.kv_bytes * (plain + (1 - plain) * QUANTIZED_SHARE)))
+    if choice.cache == "offloaded":
+        share = min(1.0, OFFLOADED_LAYERS / max(1, question.shape.layers))
+        return held._replace(kv_bytes=round(held.kv_bytes * share))
+    return held
+
+
+def longest_fitting(question: TransformersPlanQuestion, choice: Choice) -> int:
+    """The longest conversation, up to the model's own limit, that fits; 0 where none does."""
+    return largest_fitting(1, question.trained, lambda tokens: laid_out(question, choice, tokens).left_bytes) or 0
+
+
+def paced_choice(question: TransformersPlanQuestion, choice: Choice, laid: Laid) -> Paced:
+    """The speed of all users in one batch; `generate` reads the whole conversation anew each time."""
+    goal, parts = question.goal, question.parts_as(choice.dtype)
+    whole = totals(hf_load(question.shape, parts, question.types))
+    launches = float(launch_s(EAGER, whole.layers, whole.expert_layers))
+    launches += UNPACKING_LAYER_S * float(whole.layers) if choice.cache == "quantized" else 0.0
+    read = goal.kept_tokens + goal.prompt_tokens
+    # Tokens per second of each conversation
+    depth = read + goal.answer_tokens / 2
+    q = _ask(question, choice, laid, whole)._replace(depth=depth, tokens=float(goal.users))
+    terms = tuple(step_terms(q))
+    alone = float(total_of_terms(terms, learned_speed().factors)) + _beside(question, choice, laid, whole, depth)
+    seconds = alone + EAGER.step_s if choice.compiled else float(overlapped(alone, launches))
+    step = _interval(question, 1 / seconds, gpu_group(question.shape, laid.cards, depth), q, terms)
+    # Prompt tokens per second; the whole prompt is one batch
+    q = _ask(question, choice, laid, whole)
+    terms = tuple(prompt_terms(q, float(read), float(read)))
+    alone = float(total_of_terms(terms, learned_speed().factors)) * read + laid.spilled_bytes / USUAL_LINK
+    prompt = _interval(question, read / float(overlapped(alone, launches)), PREFILL, q, terms)
+    ends = [goal.users * read / fast + goal.answer_tokens / each for fast, each in zip(prompt, step, strict=True)]
+    return Paced(step, prompt, Interval(ends[2], ends[1], ends[0]))
+
+
+def _ask(question: TransformersPlanQuestion, choice: Choice, laid: Laid, whole: Totals) -> SpeedQuestion:
+    device = question.hardware.device
+    setting = SpeedSetting(
+        backend={"AMD": "rocm", "Apple": "metal"}.get(device.vendor, "cuda"), family=device.family,
+        device=device.name, types=question.types, runtime="transformers", fused=choice.attention != "eager",
+        graphs=choice.compiled,
+    )  # fmt: skip
+    chip = gpu_chip(device)
+    if choice.dtype == "float32":  # which the matrix units do not take
+        chip = chip._replace(matrix_flops_per_s=chip.flops_per_s)
+    element_bytes, cards = float(BYTES[choice.dtype]), float(laid.cards or 1)
+    return SpeedQuestion(whole, chip, setting, THIS_YEAR, element_bytes=element_bytes, gpus=cards)
+
+
+def _beside(question: TransformersPlanQuestion, choice: Choice, laid: Laid, whole: Totals, depth: float) -> float:
+    """Seconds of a token for copies of the cache, and for what comes over the link.
+
+    A growing cache is copied whole at every token, since it is joined with the new keys and values; keys that several
+    heads share are written out for each head where attention needs a mask or is not fused; a quantised cache is
+    unpacked whole at every token, an offloaded one comes over the link.
+    """
+    goal, shape, size = question.goal, question.shape, float(BYTES[choice.dtype])
+    everything = float(goal.kept_tokens + goal.prompt_tokens + goal.answer_tokens)
+    held = everything if choice.cache == "static" else depth
+    kept = float(whole.cache_elements(held)) * size * goal.users
+    looked = float(whole.cache_elements(depth)) * size * goal.users
+    repeats = repeated_copies(shape, question.settings(choice, int(everything))) > 0
+    repeated = 2 * shape.heads / max(1, shape.kv_heads) if repeats else 0.0
+    moved = (COPIES[choice.cache] + repeated) * kept + kept - looked
+    link = laid.spilled_bytes + (kept if choice.cache == "offloaded" else 0.0)
+    return moved / float(gpu_chip(question.hardware.device).bytes_per_s) + link / USUAL_LINK
+
+
+def _interval(
+    question: TransformersPlanQuestion, rate: float, group: str, q: SpeedQuestion, terms: tuple[Term, ...]
+) -> Interval:
+    shortest = float(least_seconds(terms))  # of a prompt nothing is certain
+    ceiling = 1 / shortest if shortest else math.inf
+    spread = spread_of(group, q.setting.backend)
+    found = Interval(rate * spread.low / PYTHON_SPREAD, rate, rate * spread.high * PYTHON_SPREAD)
+    return widened(found, trust_in(question.hardware.device, q.setting).wider, max(ceiling, rate))
+
+
+def shown_option(question: TransformersPlanQuestion, point: Point, before: Point | None = None) -> OptionShown:
+    """The option; `before` is what runs now."""
+    choice, users = point.choice, question.goal.users
+    devices, host = shown_devices(question, point.laid)
+    risk = "a model with code of its own may not compile" if choice.compiled else ""
+    settings = shown_settings(settings_of(choice), dict(settings_of(question.now)))
+    if choice.cache == "quantized":
+        risk = "needs the package hqq or optimum-quanto; answers change with 4 bits for keys and values"
+    return OptionShown(
+        name=f"{choice.dtype}, {choice.attention}, {choice.cache} cache{', compiled' if choice.compiled else ''}"
+        f"{'' if choice.device_map == 'auto' else ', one card'}",
+        quant=question.quant,
+        context=point.context,
+        changes=changes_of(settings, _WHY.__getitem__),
+        settings=settings,
+        speed=shown_speed(*point.paced, point.paced.decode.mid * users if users > 1 else None),
+        quality=hf_quality(question.quant, question.types, choice.cache, question.parameters, question.architecture),
+        devices=devices,
+        host=host,
+        costs=tuple(option_costs(question, point, before)),
+        risk=risk,
+        speedup=before.paced.request_s.mid / point.paced.request_s.mid if before else None,
+    )
+
+
+def shown_devices(question: TransformersPlanQuestion, laid: Laid) -> tuple[tuple[MemoryShown, ...], MemoryShown]:
+    """The cards and the host as the report shows them."""
+    rooms = question.hardware.rooms[: len(laid.devices)]
+    devices = tuple(shown_held(held, room) for room, held in zip(rooms, laid.devices, strict=True))
+    return devices, shown_held(laid.host, question.hardware.host_room)
+
+
+def settings_of(choice: Choice) -> list[tuple[str, Setting]]:
+    """Every knob with its value."""
+    return [
+        (Knob.WEIGHTS_TYPE.value, choice.dtype),
+        (Knob.ATTENTION.value, choice.attention),
+        (Knob.CACHE.value, choice.cache),
+        (Knob.COMPILE.value, choice.compiled),
+        (Knob.DEVICE.value, choice.device_map),
+    ]
+
+
+def option_costs(question: TransformersPlanQuestion, point: Point, before: Point | None) -> Iterator[str]:
+    """What it gives up."""
+    if point.choice.compiled:
+        yield f"the first answer comes about {COMPILING_S} s later: the step is compiled, and again for other lengths"
+    if point.laid.spilled_bytes:
+        gib = point.laid.spilled_bytes / 2**30
+        yield f"{gib:.1f} GiB of weights lie on the host and come over the link with every token"
+    if question.goal.kept_tokens:
+        yield f"`generate` reads the {question.goal.kept_tokens:,} tokens of before again unless given their cache"
+    if before and point.context < before.context:
+        yield f"room for {point.context:,} tokens, where it was {before.context:,}"
+
+
+def rejected_options(
+    question: TransformersPlanQuestion, chosen: Point, points: Sequence[Point]
+) -> Iterator[RejectedShown]:
+    """What people try, one knob turned at a time."""
+    if not can_flash(question):
+        because = "it was not found installed; sdpa has a fused kernel too, and prompts of equal length need no more"
+        yield RejectedShown(what='attn_implementation="flash_attention_2"', because=because)
+    device = question.hardware.device
+    if device.family in NO_BFLOAT16:
+        yield RejectedShown(what="dtype=torch.bfloat16", because=f"the {device.name} has none: float16 it is")
+    known = {point.choice: point for point in points}
+    for what, choice in _tries(chosen.choice):
+        point = known.get(choice)
+        if point is None:
+            taken = is_taken(question, choice)
+            because = "does not fit" if taken else "`generate` does not take it with the other settings"
+            yield RejectedShown(what=what, because=because)
+        elif point.worth.speed <= chosen.worth.speed:
+            seconds = f"{point.paced.request_s.mid:.2f} s a request instead of {chosen.paced.request_s.mid:.2f} s"
+            yield RejectedShown(what=what, because=f"not faster: {seconds}")
+
+
+def _tries(choice: Choice) -> Iterator[tuple[str, Choice]]:
+    for cache in CACHES:
+        if cache != choice.cache:
+            yield f'cache_implementation="{cache}"', choice._replace(cache=cache)
+    if choice.attention != "eager":
+        yield 'attn_implementation="eager"', choice._replace(attention="eager")
+    if choice.dtype != "float32":
+        yield "dtype=torch.float32", choice._replace(dtype="float32")

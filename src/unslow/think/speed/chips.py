@@ -32,6 +32,18 @@ _SERVER = re.compile(
 )
 """Intel's servers since Sapphire Rapids, which have AMX."""
 _BETWEEN_WORDS = re.compile(r"(?:\((?:R|TM)\)|[\s-])+", re.IGNORECASE)
+_BY_VENDOR = {"NVIDIA": "cuda", "Apple": "metal"}
+_ROCM = re.compile(r"rdna[34]|cdna\d")
+_ROCM_BY_NAME = re.compile(r"RX 6[89]\d\d|PRO W6800", re.IGNORECASE)
+_DATE = re.compile(r"(20\d\d)(?:-(\d\d))?")
+_BUILD = re.compile(r"\bb(\d{4,5})\b")
+_BUILDS = (
+    (1300, 2023.75), (1700, 2024.0), (2300, 2024.15), (3000, 2024.4), (3600, 2024.65), (4200, 2024.9), (4800, 2025.15),
+    (5300, 2025.35), (5863, 2025.53), (6500, 2025.7), (7300, 2025.93), (7941, 2026.1), (8382, 2026.25), (9187, 2026.4),
+    (10586, 2026.8),
+)  # fmt: skip
+"""Builds by when they were made: releases as they are dated in the table of measurements itself."""
+USUAL_YEAR = 2025.5  # where nothing says when a build was made
 
 
 def gpu_chip(device: Device) -> Chip:
@@ -71,16 +83,6 @@ def sound_clock_hz(clock_hz: float) -> float:
     return clock_hz if _CLOCKS_HZ[0] <= clock_hz <= _CLOCKS_HZ[1] else USUAL_CLOCK_HZ
 
 
-def has_wide_vectors(name: str) -> bool:
-    """Whether a CPU of this name multiplies vectors of 512 bits."""
-    return bool(_WIDE.search(_BETWEEN_WORDS.sub(" ", name)))
-
-
-def is_server_by_name(name: str) -> bool:
-    """Whether a CPU of this name is a server with matrix units."""
-    return bool(_SERVER.search(_BETWEEN_WORDS.sub(" ", name)))
-
-
 def host_chip(bytes_per_s: float, threads: float, core_flops: float = CORE_FLOPS_PER_S) -> Chip:
     """A CPU of which the memory's speed and the threads are known."""
     flops = threads * core_flops
@@ -91,6 +93,16 @@ USUAL_HOST = host_chip(70e9, 8.0, core_flops_per_s(5e9))
 """A desktop with two channels of DDR5, of which nothing is known."""
 
 
+def has_wide_vectors(name: str) -> bool:
+    """Whether a CPU of this name multiplies vectors of 512 bits."""
+    return bool(_WIDE.search(_BETWEEN_WORDS.sub(" ", name)))
+
+
+def is_server_by_name(name: str) -> bool:
+    """Whether a CPU of this name is a server with matrix units."""
+    return bool(_SERVER.search(_BETWEEN_WORDS.sub(" ", name)))
+
+
 def has_peers(device: Device) -> bool:
     """Whether such GPUs read each other's memory directly: GeForce cards since Ampere may not."""
     return not (device.vendor == "NVIDIA" and device.name.startswith(("RTX 3", "RTX 4090", "RTX 40", "RTX 50")))
@@ -99,11 +111,6 @@ def has_peers(device: Device) -> bool:
 def has_links(device: Device) -> bool:
     """Whether several of them are joined on a board by links of their own."""
     return bool(device.link_bytes_per_s) and "SXM" in device.name
-
-
-_BY_VENDOR = {"NVIDIA": "cuda", "Apple": "metal"}
-_ROCM = re.compile(r"rdna[34]|cdna\d")
-_ROCM_BY_NAME = re.compile(r"RX 6[89]\d\d|PRO W6800", re.IGNORECASE)
 
 
 def usual_backend(device: Device) -> str:
@@ -119,17 +126,6 @@ def usual_backend(device: Device) -> str:
     return _BY_VENDOR.get(device.vendor, "vulkan")
 
 
-_DATE = re.compile(r"(20\d\d)(?:-(\d\d))?")
-_BUILD = re.compile(r"\bb(\d{4,5})\b")
-_BUILDS = (
-    (1300, 2023.75), (1700, 2024.0), (2300, 2024.15), (3000, 2024.4), (3600, 2024.65), (4200, 2024.9), (4800, 2025.15),
-    (5300, 2025.35), (5863, 2025.53), (6500, 2025.7), (7300, 2025.93), (7941, 2026.1), (8382, 2026.25), (9187, 2026.4),
-    (10586, 2026.8),
-)  # fmt: skip
-"""Builds by when they were made: releases as they are dated in the table of measurements itself."""
-USUAL_YEAR = 2025.5  # where nothing says when a build was made
-
-
 @lru_cache(maxsize=4096)
 def year_of_build(text: str) -> float:
     """When a build was made, in years, by a date or by its number; the usual year where neither is."""
@@ -141,11 +137,6 @@ def year_of_build(text: str) -> float:
     return int(date[1]) + 0.5 if date else USUAL_YEAR
 
 
-def is_numbered(text: str) -> bool:
-    """Whether it names a build by its number."""
-    return bool(_BUILD.search(text))
-
-
 def _between(build: float) -> float:
     """By the releases before and after it."""
     earlier = [b for b in _BUILDS if b[0] <= build]
@@ -154,3 +145,8 @@ def _between(build: float) -> float:
         return (later or earlier)[0 if later else -1][1]
     (low, start), (high, end) = earlier[-1], later[0]
     return start + (end - start) * (build - low) / (high - low)
+
+
+def is_numbered(text: str) -> bool:
+    """Whether it names a build by its number."""
+    return bool(_BUILD.search(text))

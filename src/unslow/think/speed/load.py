@@ -11,44 +11,26 @@ from typing import NamedTuple
 from unslow.catalog.weight_parts import Part, Role, parts_of_shape, plain_storage
 from unslow.facts.model import Blueprint, HfShape, LayerKind, Tensor
 from unslow.think.memory.llama_cpp.hyperparameters import Hyper, hyper_of
-from unslow.think.physics.chip import BYTES, HALF, NIBBLES, SUPER_BLOCKS, TABLES, class_of_kind, kind_of
 from unslow.think.physics.decode import Amounts
 from unslow.think.physics.placement import F16_BYTES
 from unslow.think.physics.terms import Number, larger, smaller
-
-_TYPE_NAMES = {
-    HALF: re.compile(r"^(?:b?f(?:p)?(?:16|32)\b|bfloat16|float16|half)"),
-    BYTES: re.compile(r"q8|int8|fp8|w8|8-?bit|mxfp8|8bpw"),
-    NIBBLES: re.compile(r"iq4_nl"),
-    TABLES: re.compile(r"iq[1-5]|tq\d|i2_s|bitnet"),
-    SUPER_BLOCKS: re.compile(r"q[2-6]_k"),
-}
-"""What names of quants have of each class; the first that is found tells."""
-
-
-def type_class(quant: str) -> str:
-    """The class of a quant by its name: `UD-Q4_K_XL`, `MXFP4`, `awq-int4`; what is not known counts as 4 bits."""
-    text = quant.lower()
-    return next((class_ for class_, pattern in _TYPE_NAMES.items() if pattern.search(text)), NIBBLES)
-
-
-def type_class_of_model(plan: Blueprint) -> str:
-    """The class that most of a model's bytes are of."""
-    sums: dict[str, int] = {}
-    for tensor in plan.tensors:
-        class_ = class_of_kind(kind_of(tensor.type))
-        sums[class_] = sums.get(class_, 0) + tensor.bytes
-    return max(sums, key=sums.__getitem__, default=NIBBLES)
-
+from unslow.think.physics.weight_types import BYTES, HALF, NIBBLES, kind_of
 
 _F32_BYTES = 4
+_MATRIX = 2
+NO_LOAD: Mapping[str, float] = MappingProxyType({})
 _EXPERTS = re.compile(r"_exps(\.|$)|_chexps")
 _BLOCK, _ENCODER, _DECODER = "blk", "enc.blk", "dec.blk"
 """What the names of layers begin with: of most models, and of those with an encoder."""
 _TABLES = ("token_embd.weight", "per_layer_token_embd.weight", "token_types.weight", "position_embd.weight")
 """Of these a token looks up one row."""
-_MATRIX = 2
-NO_LOAD: Mapping[str, float] = MappingProxyType({})
+_KINDS = {HALF: "f16", BYTES: "q8_0", NIBBLES: "q4_0"}
+"""The type of ggml that a class of types was learned by; of engines that read safetensors only the class counts."""
+_STATE_BYTES = 4
+_WINDOWED = frozenset({LayerKind.WINDOW, LayerKind.CHUNK})
+_BESIDE = frozenset({Role.EMBEDDING, Role.OUTPUT, Role.OTHER, Role.EXPERTS})
+_NO_SUMS = frozenset({"experts", "experts_used", "width", "window", "kinds", "expert_kinds"})
+"""Of a model as a whole, or by kind."""
 
 
 class LayerLoad(NamedTuple):
@@ -99,85 +81,6 @@ class ModelLoad(NamedTuple):
         return self._replace(
             layers=layers, output_bytes=self.output_bytes * factor, table_bytes=self.table_bytes * factor
         )
-
-
-def model_load(plan: Blueprint) -> ModelLoad:
-    """What a token asks of this model; UserError where its header can't be one."""
-    hyper = hyper_of(plan)
-    names = plan.by_name
-    output = names.get("output.weight") or names.get("token_embd.weight")
-    outside = [t for t in plan.tensors if not t.name.startswith(("blk.", "enc.", "dec."))]
-    tables = sum(t.bytes for t in outside if t.name in _TABLES and t is not output)
-    small = sum(t.bytes for t in outside if t.name not in _TABLES and t is not output)
-    tables += sum(t.bytes for tensors in encoder_layers(hyper) for t in tensors)  # read once for a prompt
-    return ModelLoad(
-        layers=tuple(layer_load(hyper, il, tensors) for il, tensors in enumerate(walked_layers(hyper))),
-        output_bytes=(output.bytes if output else 0) + small,
-        output_weights=math.prod(output.shape) if output else 0,
-        output_kind=kind_of(output.type) if output else "",
-        table_bytes=tables,
-        width=hyper.width,
-        experts=plan.count("expert_count"),
-        experts_used=max(hyper.experts_used, default=0),
-    )
-
-
-def walked_layers(hyper: Hyper) -> list[list[Tensor]]:
-    """The tensors that a token of the answer goes through, layer by layer, named without what tells the layer."""
-    if hyper.habits.block == _BLOCK:
-        return hyper.blueprint.layer_tensors[: hyper.layers]
-    return _layers_named(hyper, hyper.habits.block)
-
-
-def encoder_layers(hyper: Hyper) -> list[list[Tensor]]:
-    """Those of an encoder beside them (T5): nothing but the prompt goes through it."""
-    return _layers_named(hyper, _ENCODER) if hyper.habits.block == _DECODER else []
-
-
-def _layers_named(hyper: Hyper, block: str) -> list[list[Tensor]]:
-    layers: list[list[Tensor]] = [[] for _ in range(hyper.layers)]
-    for tensor in hyper.blueprint.tensors:
-        if not tensor.name.startswith(f"{block}."):
-            continue
-        number, _, name = tensor.name.removeprefix(f"{block}.").partition(".")
-        if number.isdecimal() and int(number) < len(layers):
-            layers[int(number)].append(tensor._replace(name=name))
-    return layers
-
-
-def layer_load(hyper: Hyper, layer: int, tensors: list[Tensor]) -> LayerLoad:
-    """What one token asks of these tensors of a layer, with all of the layer's keys and values."""
-    experts = [t for t in tensors if _EXPERTS.search(t.name)]
-    others = [t for t in tensors if not _EXPERTS.search(t.name)]
-    attends = hyper.attends(layer)
-    keys = hyper.key_length(layer) * hyper.kv_heads[layer] if attends else 0
-    separate = attends and not hyper.is_latent  # a latent is read once for both
-    return LayerLoad(
-        dense_bytes=sum(t.bytes for t in others),
-        dense_weights=sum(math.prod(t.shape) for t in others),
-        expert_bytes=sum(t.bytes for t in experts),
-        expert_weights=sum(math.prod(t.shape) for t in experts),
-        kinds=_by_kind(others),
-        expert_kinds=_by_kind(experts),
-        key_elements=keys,
-        value_elements=hyper.value_length(layer) * hyper.kv_heads[layer] if separate else 0,
-        window=hyper.window if hyper.windowed[layer] else 0,
-        score_products=(hyper.heads[layer] * (hyper.key_length(layer) + hyper.value_length(layer))) if keys else 0,
-        state_bytes=_F32_BYTES * (hyper.convolution_elements + hyper.memory_elements) if hyper.recurrent[layer] else 0,
-    )
-
-
-def _by_kind(tensors: list[Tensor]) -> dict[str, float]:
-    sums: dict[str, float] = {}
-    for tensor in tensors:
-        if len(tensor.shape) >= _MATRIX:
-            kind = kind_of(tensor.type)
-            sums[kind] = sums.get(kind, 0.0) + math.prod(tensor.shape)
-    return sums
-
-
-_NO_SUMS = frozenset({"experts", "experts_used", "width", "window", "kinds", "expert_kinds"})
-"""Of a model as a whole, or by kind."""
 
 
 class Totals(NamedTuple):
@@ -285,10 +188,136 @@ class Totals(NamedTuple):
         )
 
 
-def added_totals(some: Mapping[str, Number], others: Mapping[str, Number], times: Number = 1.0) -> dict[str, Number]:
-    """Both by kind, the second so many times."""
-    names = dict.fromkeys((*some, *others))
-    return {name: some.get(name, 0.0) + others.get(name, 0.0) * times for name in names}
+def model_load(plan: Blueprint) -> ModelLoad:
+    """What a token asks of this model; UserError where its header can't be one."""
+    hyper = hyper_of(plan)
+    names = plan.by_name
+    output = names.get("output.weight") or names.get("token_embd.weight")
+    outside = [t for t in plan.tensors if not t.name.startswith(("blk.", "enc.", "dec."))]
+    tables = sum(t.bytes for t in outside if t.name in _TABLES and t is not output)
+    small = sum(t.bytes for t in outside if t.name not in _TABLES and t is not output)
+    tables += sum(t.bytes for tensors in encoder_layers(hyper) for t in tensors)  # read once for a prompt
+    return ModelLoad(
+        layers=tuple(layer_load(hyper, il, tensors) for il, tensors in enumerate(walked_layers(hyper))),
+        output_bytes=(output.bytes if output else 0) + small,
+        output_weights=math.prod(output.shape) if output else 0,
+        output_kind=kind_of(output.type) if output else "",
+        table_bytes=tables,
+        width=hyper.width,
+        experts=plan.count("expert_count"),
+        experts_used=max(hyper.experts_used, default=0),
+    )
+
+
+def walked_layers(hyper: Hyper) -> list[list[Tensor]]:
+    """The tensors that a token of the answer goes through, layer by layer, named without what tells the layer."""
+    if hyper.habits.block == _BLOCK:
+        return hyper.blueprint.layer_tensors[: hyper.layers]
+    return _layers_named(hyper, hyper.habits.block)
+
+
+def encoder_layers(hyper: Hyper) -> list[list[Tensor]]:
+    """Those of an encoder beside them (T5): nothing but the prompt goes through it."""
+    return _layers_named(hyper, _ENCODER) if hyper.habits.block == _DECODER else []
+
+
+def _layers_named(hyper: Hyper, block: str) -> list[list[Tensor]]:
+    layers: list[list[Tensor]] = [[] for _ in range(hyper.layers)]
+    for tensor in hyper.blueprint.tensors:
+        if not tensor.name.startswith(f"{block}."):
+            continue
+        number, _, name = tensor.name.removeprefix(f"{block}.").partition(".")
+        if number.isdecimal() and int(number) < len(layers):
+            layers[int(number)].append(tensor._replace(name=name))
+    return layers
+
+
+def layer_load(hyper: Hyper, layer: int, tensors: list[Tensor]) -> LayerLoad:
+    """What one token asks of these tensors of a layer, with all of the layer's keys and values."""
+    experts = [t for t in tensors if _EXPERTS.search(t.name)]
+    others = [t for t in tensors if not _EXPERTS.search(t.name)]
+    attends = hyper.attends(layer)
+    keys = hyper.key_length(layer) * hyper.kv_heads[layer] if attends else 0
+    separate = attends and not hyper.is_latent  # a latent is read once for both
+    return LayerLoad(
+        dense_bytes=sum(t.bytes for t in others),
+        dense_weights=sum(math.prod(t.shape) for t in others),
+        expert_bytes=sum(t.bytes for t in experts),
+        expert_weights=sum(math.prod(t.shape) for t in experts),
+        kinds=_by_kind(others),
+        expert_kinds=_by_kind(experts),
+        key_elements=keys,
+        value_elements=hyper.value_length(layer) * hyper.kv_heads[layer] if separate else 0,
+        window=hyper.window if hyper.windowed[layer] else 0,
+        score_products=(hyper.heads[layer] * (hyper.key_length(layer) + hyper.value_length(layer))) if keys else 0,
+        state_bytes=_F32_BYTES * (hyper.convolution_elements + hyper.memory_elements) if hyper.recurrent[layer] else 0,
+    )
+
+
+def _by_kind(tensors: list[Tensor]) -> dict[str, float]:
+    sums: dict[str, float] = {}
+    for tensor in tensors:
+        if len(tensor.shape) >= _MATRIX:
+            kind = kind_of(tensor.type)
+            sums[kind] = sums.get(kind, 0.0) + math.prod(tensor.shape)
+    return sums
+
+
+def hf_load(shape: HfShape, parts: Sequence[Part], types: str) -> ModelLoad:
+    """The load of a model whose matrices are of one class of types; a tower for images is read by no token of text."""
+    counted = parts_of_shape(shape, plain_storage(1))  # a byte for each weight
+    table, output = (_sum(parts, role) for role in (Role.EMBEDDING, Role.OUTPUT))
+    by_layer = zip(_by_layer(shape, parts), _by_layer(shape, counted), strict=True)
+    after = sum(p.bytes for p in parts if p.layer >= shape.layers and p.role not in _BESIDE)
+    return ModelLoad(
+        layers=tuple(_layer(shape, n, sizes, weights, types) for n, (sizes, weights) in enumerate(by_layer)),
+        output_bytes=float((table if shape.tied else output) + after),
+        output_weights=float(shape.vocabulary * shape.width),
+        output_kind=_KINDS[HALF],
+        table_bytes=0.0 if shape.tied else float(table),
+        width=shape.width,
+        experts=shape.experts,
+        experts_used=shape.experts_used,
+    )
+
+
+def _by_layer(shape: HfShape, parts: Sequence[Part]) -> list[list[Part]]:
+    layers: list[list[Part]] = [[] for _ in range(shape.layers)]
+    for part in parts:
+        if 0 <= part.layer < shape.layers:
+            layers[part.layer].append(part)
+    return layers
+
+
+def _layer(shape: HfShape, layer: int, parts: list[Part], weights: list[Part], types: str) -> LayerLoad:
+    kind = _KINDS.get(types, _KINDS[NIBBLES])
+    dense = float(sum(p.bytes for p in weights if p.role not in _BESIDE))
+    experts = float(_sum(weights, Role.EXPERTS))
+    keys = values = scores = 0
+    attends = shape.kind(layer) not in {LayerKind.RECURRENT, LayerKind.BARE}
+    if attends and shape.kv_rank:  # a latent is read once for both, and all heads look at it
+        keys, scores = shape.kv_rank + shape.rope_length, shape.heads * (2 * shape.kv_rank + shape.rope_length)
+    elif attends:
+        key, value = shape.key_length_of(layer), shape.value_length_of(layer)
+        keys, values = shape.kv_heads_of(layer) * key, shape.kv_heads_of(layer) * value
+        scores = shape.heads * (key + value)
+    return LayerLoad(
+        dense_bytes=float(sum(p.bytes for p in parts if p.role not in _BESIDE)),
+        dense_weights=dense,
+        expert_bytes=float(_sum(parts, Role.EXPERTS)),
+        expert_weights=experts,
+        kinds={kind: dense},
+        expert_kinds={kind: experts} if experts else {},
+        key_elements=float(keys),
+        value_elements=float(values),
+        window=float(shape.window if shape.kind(layer) in _WINDOWED else 0),
+        score_products=float(scores),
+        state_bytes=float(_STATE_BYTES * shape.state) if shape.kind(layer) is LayerKind.RECURRENT else 0.0,
+    )
+
+
+def _sum(parts: Iterable[Part], role: Role) -> int:
+    return sum(part.bytes for part in parts if part.role is role)
 
 
 def totals(load: ModelLoad) -> Totals:
@@ -331,65 +360,7 @@ def _kinds(some: Iterable[Mapping[str, float]], start: dict[str, float]) -> dict
     return sums
 
 
-_KINDS = {HALF: "f16", BYTES: "q8_0", NIBBLES: "q4_0"}
-"""The type of ggml that a class of types was learned by; of engines that read safetensors only the class counts."""
-_STATE_BYTES = 4
-_WINDOWED = frozenset({LayerKind.WINDOW, LayerKind.CHUNK})
-_BESIDE = frozenset({Role.EMBEDDING, Role.OUTPUT, Role.OTHER, Role.EXPERTS})
-
-
-def hf_load(shape: HfShape, parts: Sequence[Part], types: str) -> ModelLoad:
-    """The load of a model whose matrices are of one class of types; a tower for images is read by no token of text."""
-    counted = parts_of_shape(shape, plain_storage(1))  # a byte for each weight
-    table, output = (_sum(parts, role) for role in (Role.EMBEDDING, Role.OUTPUT))
-    by_layer = zip(_by_layer(shape, parts), _by_layer(shape, counted), strict=True)
-    after = sum(p.bytes for p in parts if p.layer >= shape.layers and p.role not in _BESIDE)
-    return ModelLoad(
-        layers=tuple(_layer(shape, n, sizes, weights, types) for n, (sizes, weights) in enumerate(by_layer)),
-        output_bytes=float((table if shape.tied else output) + after),
-        output_weights=float(shape.vocabulary * shape.width),
-        output_kind=_KINDS[HALF],
-        table_bytes=0.0 if shape.tied else float(table),
-        width=shape.width,
-        experts=shape.experts,
-        experts_used=shape.experts_used,
-    )
-
-
-def _sum(parts: Iterable[Part], role: Role) -> int:
-    return sum(part.bytes for part in parts if part.role is role)
-
-
-def _by_layer(shape: HfShape, parts: Sequence[Part]) -> list[list[Part]]:
-    layers: list[list[Part]] = [[] for _ in range(shape.layers)]
-    for part in parts:
-        if 0 <= part.layer < shape.layers:
-            layers[part.layer].append(part)
-    return layers
-
-
-def _layer(shape: HfShape, layer: int, parts: list[Part], weights: list[Part], types: str) -> LayerLoad:
-    kind = _KINDS.get(types, _KINDS[NIBBLES])
-    dense = float(sum(p.bytes for p in weights if p.role not in _BESIDE))
-    experts = float(_sum(weights, Role.EXPERTS))
-    keys = values = scores = 0
-    attends = shape.kind(layer) not in {LayerKind.RECURRENT, LayerKind.BARE}
-    if attends and shape.kv_rank:  # a latent is read once for both, and all heads look at it
-        keys, scores = shape.kv_rank + shape.rope_length, shape.heads * (2 * shape.kv_rank + shape.rope_length)
-    elif attends:
-        key, value = shape.key_length_of(layer), shape.value_length_of(layer)
-        keys, values = shape.kv_heads_of(layer) * key, shape.kv_heads_of(layer) * value
-        scores = shape.heads * (key + value)
-    return LayerLoad(
-        dense_bytes=float(sum(p.bytes for p in parts if p.role not in _BESIDE)),
-        dense_weights=dense,
-        expert_bytes=float(_sum(parts, Role.EXPERTS)),
-        expert_weights=experts,
-        kinds={kind: dense},
-        expert_kinds={kind: experts} if experts else {},
-        key_elements=float(keys),
-        value_elements=float(values),
-        window=float(shape.window if shape.kind(layer) in _WINDOWED else 0),
-        score_products=float(scores),
-        state_bytes=float(_STATE_BYTES * shape.state) if shape.kind(layer) is LayerKind.RECURRENT else 0.0,
-    )
+def added_totals(some: Mapping[str, Number], others: Mapping[str, Number], times: Number = 1.0) -> dict[str, Number]:
+    """Both by kind, the second so many times."""
+    names = dict.fromkeys((*some, *others))
+    return {name: some.get(name, 0.0) + others.get(name, 0.0) * times for name in names}

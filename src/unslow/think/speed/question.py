@@ -6,29 +6,32 @@ from typing import NamedTuple
 
 from unslow.catalog.devices import Device
 from unslow.catalog.learned_speed import Spread, learned_speed, spread_of
-from unslow.think.physics.chip import HALF, Chip, SpeedSetting
+from unslow.think.physics.chip import Chip, SpeedSetting
 from unslow.think.physics.decode import (
     EAGER,
     LAUNCHED_ONE_BY_ONE,
     PLAIN,
     SERVED,
-    SPLIT_BY_LAYER,
-    SPLIT_BY_ROW,
     decode_terms,
     host_decode_terms,
     launch_s,
-    layer_split_terms,
-    offload_terms,
     overlapped,
     ridge_tokens,
+)
+from unslow.think.physics.links import (
+    SPLIT_BY_LAYER,
+    SPLIT_BY_ROW,
+    layer_split_terms,
+    offload_terms,
     tensor_split_terms,
     ways_between,
 )
 from unslow.think.physics.placement import F16_BYTES
 from unslow.think.physics.prefill import Prompt, host_prefill_terms, lent_weights_terms, pipelined, prefill_terms
 from unslow.think.physics.terms import Interval, Number, Term, by_part, larger, least_seconds, smaller, total_of_terms
+from unslow.think.physics.weight_types import HALF
 from unslow.think.speed.load import Totals
-from unslow.think.speed.report import RateShown, WallShown
+from unslow.think.speed.report import WallShown
 
 USUAL_MICRO_BATCH = 512
 USUAL_LINK = 12e9  # PCIe 3.0 or 4.0 with 16 lanes, as copies from ordinary memory reach it
@@ -36,6 +39,8 @@ MAPPED_BYTES_PER_S = 9e9
 """Copies from a mapped file, however fast the link: a core of the host moves them to pinned memory first. Beside an
 H200 with 50 GB/s, prompts were read as if at 8 to 11 GB/s with mmap and at 42 without (lab/plan_gpu)."""
 PIPELINES_SINCE = 2024.2  # llama.cpp began to work on several micro-batches at once, one on each GPU, in March 2024
+CONVERSATIONS = (1, 2, 4, 8, 16, 32, 64)
+WIDER = 1.5  # how much wider an interval gets, in logarithms, for each thing that nobody measured
 
 
 class Host(NamedTuple):
@@ -62,6 +67,68 @@ class SpeedQuestion(NamedTuple):
     split: str = SPLIT_BY_LAYER
     peers: bool = True  # Whether the GPUs can read each other's memory
     host: Host | None = None
+
+
+class Outcome(NamedTuple):
+    """Of one question: seconds of a step or of a prompt token, by part, and the rate in tokens per second."""
+
+    seconds: float
+    parts: dict[str, float]
+    rate: Interval
+    ceiling: float  # What bandwidth alone would allow
+
+
+class Trust(NamedTuple):
+    """How much wider the learned interval has to be, and why."""
+
+    wider: float = 1.0
+    reasons: tuple[str, ...] = ()
+
+
+def decode_outcome(q: SpeedQuestion, group: str) -> Outcome:
+    """Tokens per second that all conversations of a step get together."""
+    launches = host_launch_s(q)
+    spread = spread_of(group, q.setting.backend)
+    return _outcome(tuple(step_terms(q)), float(q.tokens), spread, 0.0 if launches is None else float(launches))
+
+
+def prefill_outcome(q: SpeedQuestion, tokens: float, micro_batch: float = USUAL_MICRO_BATCH) -> Outcome:
+    """Prompt tokens per second."""
+    return _outcome(tuple(prompt_terms(q, tokens, micro_batch)), 1.0, spread_of("prefill", q.setting.backend))
+
+
+def _outcome(terms: tuple[Term, ...], tokens: float, spread: Spread, launches: float = 0.0) -> Outcome:
+    factors = learned_speed().factors
+    alone = float(total_of_terms(terms, factors))
+    seconds = float(overlapped(alone, launches)) if launches else alone
+    shortest = float(least_seconds(terms))
+    ceiling = tokens / shortest if shortest else float("inf")
+    rate = tokens / seconds
+    parts = {name: float(s) for name, s in by_part(terms, factors).items() if s}
+    if launches:
+        parts[LAUNCHED_ONE_BY_ONE] = seconds - alone
+    likely = Interval(rate * spread.low, rate, min(rate * spread.high, max(ceiling, rate)))
+    return Outcome(seconds, parts, likely, ceiling)
+
+
+def step_seconds(q: SpeedQuestion) -> Number:
+    """Seconds of a step; of many questions at once where the numbers are arrays."""
+    alone = total_of_terms(step_terms(q), learned_speed().factors)
+    launches = host_launch_s(q)
+    return alone if launches is None else overlapped(alone, launches)
+
+
+def prompt_token_seconds(q: SpeedQuestion, tokens: Number, micro_batch: Number = USUAL_MICRO_BATCH) -> Number:
+    """Seconds of a prompt token; of many questions at once where the numbers are arrays."""
+    return total_of_terms(prompt_terms(q, tokens, micro_batch), learned_speed().factors)
+
+
+def host_launch_s(q: SpeedQuestion) -> Number | None:
+    """What launching takes on the processor, where it is not recorded; None where it is."""
+    if q.totals is None or (q.setting.graphs and q.setting.runtime != "transformers"):
+        return None
+    how = {"transformers": EAGER, "vllm": SERVED}.get(q.setting.runtime, PLAIN)
+    return launch_s(how, q.totals.layers, q.totals.expert_layers)
 
 
 def step_terms(q: SpeedQuestion) -> Iterator[Term]:
@@ -124,61 +191,6 @@ def _shared_prompt(totals: Totals, each: Number, depth: Number) -> Prompt:
     )
 
 
-class Outcome(NamedTuple):
-    """Of one question: seconds of a step or of a prompt token, by part, and the rate in tokens per second."""
-
-    seconds: float
-    parts: dict[str, float]
-    rate: Interval
-    ceiling: float  # What bandwidth alone would allow
-
-
-def decode_outcome(q: SpeedQuestion, group: str) -> Outcome:
-    """Tokens per second that all conversations of a step get together."""
-    launches = host_launch_s(q)
-    spread = spread_of(group, q.setting.backend)
-    return _outcome(tuple(step_terms(q)), float(q.tokens), spread, 0.0 if launches is None else float(launches))
-
-
-def prefill_outcome(q: SpeedQuestion, tokens: float, micro_batch: float = USUAL_MICRO_BATCH) -> Outcome:
-    """Prompt tokens per second."""
-    return _outcome(tuple(prompt_terms(q, tokens, micro_batch)), 1.0, spread_of("prefill", q.setting.backend))
-
-
-def host_launch_s(q: SpeedQuestion) -> Number | None:
-    """What launching takes on the processor, where it is not recorded; None where it is."""
-    if q.totals is None or (q.setting.graphs and q.setting.runtime != "transformers"):
-        return None
-    how = {"transformers": EAGER, "vllm": SERVED}.get(q.setting.runtime, PLAIN)
-    return launch_s(how, q.totals.layers, q.totals.expert_layers)
-
-
-def _outcome(terms: tuple[Term, ...], tokens: float, spread: Spread, launches: float = 0.0) -> Outcome:
-    factors = learned_speed().factors
-    alone = float(total_of_terms(terms, factors))
-    seconds = float(overlapped(alone, launches)) if launches else alone
-    shortest = float(least_seconds(terms))
-    ceiling = tokens / shortest if shortest else float("inf")
-    rate = tokens / seconds
-    parts = {name: float(s) for name, s in by_part(terms, factors).items() if s}
-    if launches:
-        parts[LAUNCHED_ONE_BY_ONE] = seconds - alone
-    likely = Interval(rate * spread.low, rate, min(rate * spread.high, max(ceiling, rate)))
-    return Outcome(seconds, parts, likely, ceiling)
-
-
-def step_seconds(q: SpeedQuestion) -> Number:
-    """Seconds of a step; of many questions at once where the numbers are arrays."""
-    alone = total_of_terms(step_terms(q), learned_speed().factors)
-    launches = host_launch_s(q)
-    return alone if launches is None else overlapped(alone, launches)
-
-
-def prompt_token_seconds(q: SpeedQuestion, tokens: Number, micro_batch: Number = USUAL_MICRO_BATCH) -> Number:
-    """Seconds of a prompt token; of many questions at once where the numbers are arrays."""
-    return total_of_terms(prompt_terms(q, tokens, micro_batch), learned_speed().factors)
-
-
 def walls(outcome: Outcome, tokens: float = 1.0) -> tuple[WallShown, ...]:
     """Every part of the step, the largest first: the one that is worth working on first binds."""
     parts = sorted(outcome.parts.items(), key=lambda part: -part[1])
@@ -195,9 +207,6 @@ def walls(outcome: Outcome, tokens: float = 1.0) -> tuple[WallShown, ...]:
     )
 
 
-CONVERSATIONS = (1, 2, 4, 8, 16, 32, 64)
-
-
 def batching_curve(question: SpeedQuestion, group: str) -> dict[int, float]:
     """Tokens per second of all together, for one to 64 conversations at the same depth."""
     return {n: decode_outcome(question._replace(tokens=float(n)), group).rate.mid for n in CONVERSATIONS}
@@ -212,16 +221,6 @@ def ridge(question: SpeedQuestion) -> float | None:
     return float(ridge_tokens(bytes_per_weight, question.chip))
 
 
-WIDER = 1.5  # how much wider an interval gets, in logarithms, for each thing that nobody measured
-
-
-class Trust(NamedTuple):
-    """How much wider the learned interval has to be, and why."""
-
-    wider: float = 1.0
-    reasons: tuple[str, ...] = ()
-
-
 def trust_in(device: Device, setting: SpeedSetting) -> Trust:
     """What is known of such a device under such software."""
     found = []
@@ -234,11 +233,6 @@ def trust_in(device: Device, setting: SpeedSetting) -> Trust:
     if not device.verified:
         found.append(f"the numbers of the {device.name} were not checked against a second source")
     return Trust(WIDER ** len(found), tuple(found))
-
-
-def shown_rate(interval: Interval) -> RateShown:
-    """As reports have it."""
-    return RateShown(low=interval.low, mid=interval.mid, high=interval.high)
 
 
 def widened(rate: Interval, wider: float, ceiling: float = math.inf) -> Interval:

@@ -4,6 +4,8 @@ from typing import Literal
 
 import msgspec
 
+from unslow.think.physics.terms import Interval
+
 SCHEMA = "unslow.prediction/1"
 
 
@@ -162,3 +164,8 @@ class PredictionReport(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
     reason: str = ""
     hint: str = ""
+
+
+def shown_rate(interval: Interval) -> RateShown:
+    """As reports have it."""
+    return RateShown(low=interval.low, mid=interval.mid, high=interval.high)

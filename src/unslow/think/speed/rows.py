@@ -11,8 +11,9 @@ from unslow.catalog.models import WellKnown
 from unslow.facts.model import HfShape
 from unslow.facts.values import GIB, Unknown
 from unslow.think.physics.chip import Chip, SpeedSetting
-from unslow.think.physics.decode import SPLIT_BY_LAYER, SPLIT_BY_ROW, SPLIT_BY_TENSOR
+from unslow.think.physics.links import SPLIT_BY_LAYER, SPLIT_BY_ROW, SPLIT_BY_TENSOR
 from unslow.think.physics.placement import F16_BYTES, element_bytes
+from unslow.think.physics.weight_types import type_class
 from unslow.think.speed.chips import (
     USUAL_HOST,
     cpu_chip,
@@ -24,7 +25,7 @@ from unslow.think.speed.chips import (
     usual_backend,
     year_of_build,
 )
-from unslow.think.speed.load import LayerLoad, ModelLoad, Totals, layer_totals, totals, type_class
+from unslow.think.speed.load import LayerLoad, ModelLoad, Totals, layer_totals, totals
 from unslow.think.speed.named_models import named_load, named_model
 from unslow.think.speed.question import Host, SpeedQuestion
 
@@ -37,6 +38,7 @@ _BACKENDS = {
 _RUNTIMES = ("vllm", "exllama", "mlx", "mlc", "transformers", "tensorrt", "sglang")
 _CPU_FORKS = ("ik_llama",)  # forks of llama.cpp with faster kernels for CPUs
 _TEST = re.compile(r"(tg|pp)\s?(\d+)?")
+_USUAL_TEST = 128.0
 _FUSES_SINCE = 2025.65  # llama.cpp uses flash attention by default, where it can, since the end of August 2025
 _SPLITS_ROWS_UNTIL = 2024.05
 """llama.cpp split every matrix by rows until January 2024 (pull request 4766), whole layers since."""
@@ -46,7 +48,13 @@ _MICRO_BATCH = re.compile(r"\bub=(\d+)")
 _EXPERTS_ON_CPU = re.compile(r"n-?cpu-?moe\D{0,3}(\d+)|\bcmoe\b|cpu-moe")
 _CACHE_TYPES = {"q8": "q8_0", "kv4": "q4_0", "fp8": "i8", "fp8_e4m3": "i8"}
 """Types of a cache as people write them, by one of ggml that is as large."""
-_USUAL_TEST = 128.0
+PREFILL, PARTIAL, CPU, SEVERAL = "prefill", "partial offload", "cpu only", "several gpus"
+MOE, DEEP, DENSE = "moe", "deep context", "dense gpu"
+DEEP_FROM = 4096.0
+USUAL_FAMILY = "ddr5"
+USABLE = 0.97  # of a card's memory, after what its driver keeps
+BESIDE_BYTES = GIB  # what a runtime's own context and its compute buffers take on each GPU, about
+BLOCK = 4096  # caches are made larger than what is in them: in steps of so many tokens here
 
 
 class AskedRow(NamedTuple):
@@ -92,6 +100,20 @@ def understood_row(row: Row) -> AskedRow | Unknown:
     return _asked(row, test, device, model)
 
 
+@lru_cache(maxsize=4096)
+def _device(text: str, *, is_cpu: bool) -> Device | Unknown:
+    """One device; several unlike ones are none."""
+    found = find_cpu(text) if is_cpu else None
+    found = found or find_written(text)
+    if found is None or not found.memory_bytes_per_s:
+        return Unknown(f"the device {text!r} is not in the catalogue", "`unslow fit --devices` lists them")
+    return found
+
+
+def _is_cpu(row: Row) -> bool:
+    return row.get("backend", "").upper().startswith("CPU") or row.get("ngl", "").strip() == "0"
+
+
 def _asked(row: Row, test: re.Match[str], device: Device, model: WellKnown) -> AskedRow:
     quant = row.get("quant", "")
     load = named_load(model, quant, cell_number(row.get("model_size_gib")))
@@ -123,29 +145,6 @@ def _asked(row: Row, test: re.Match[str], device: Device, model: WellKnown) -> A
         threads=cell_number(row.get("threads")),
         conversations=float(conversations[1]) if conversations else 1.0,
     )
-
-
-def cell_number(text: str | None, default: float = 0.0) -> float:
-    """The number in a cell; the default where there is none."""
-    try:
-        value = float(text or "")
-    except ValueError:
-        return default
-    return value if 0 <= value < float("inf") else default
-
-
-@lru_cache(maxsize=4096)
-def _device(text: str, *, is_cpu: bool) -> Device | Unknown:
-    """One device; several unlike ones are none."""
-    found = find_cpu(text) if is_cpu else None
-    found = found or find_written(text)
-    if found is None or not found.memory_bytes_per_s:
-        return Unknown(f"the device {text!r} is not in the catalogue", "`unslow fit --devices` lists them")
-    return found
-
-
-def _is_cpu(row: Row) -> bool:
-    return row.get("backend", "").upper().startswith("CPU") or row.get("ngl", "").strip() == "0"
 
 
 def _backend(row: Row, device: Device) -> str:
@@ -199,32 +198,56 @@ def _split(row: Row, gpus: int, year: float) -> str:
     return SPLIT_BY_ROW if year < _SPLITS_ROWS_UNTIL else SPLIT_BY_LAYER
 
 
-PREFILL, PARTIAL, CPU, SEVERAL = "prefill", "partial offload", "cpu only", "several gpus"
-MOE, DEEP, DENSE = "moe", "deep context", "dense gpu"
-DEEP_FROM = 4096.0
+def cell_number(text: str | None, default: float = 0.0) -> float:
+    """The number in a cell; the default where there is none."""
+    try:
+        value = float(text or "")
+    except ValueError:
+        return default
+    return value if 0 <= value < float("inf") else default
 
 
-def group_of(asked: AskedRow) -> str:
-    """The group of a row."""
-    if asked.kind == "pp":
-        return PREFILL
-    if asked.backend == "cpu":
-        return CPU
-    if asked.experts_on_cpu or (asked.gpu_layers is not None and asked.gpu_layers < len(asked.load.layers)):
-        return PARTIAL
-    return gpu_group(asked.load, asked.gpus, asked.start)
+def placed_row(asked: AskedRow) -> AskedRow:
+    """The same with what fits on the GPUs, where not all of it does: experts stay behind first, then whole layers."""
+    if not is_open(asked) or not spills(asked):
+        return asked
+    elements = float(totals(asked.load).cache_elements(block_of(asked.start)))
+    room = asked.gpus * (USABLE * asked.device.capacity_bytes - BESIDE_BYTES) - (
+        elements * asked.element_bytes * asked.conversations
+    )
+    experts = _experts_on_host(asked, room)
+    if experts is not None:
+        return asked._replace(experts_on_cpu=experts)
+    count = len(asked.load.layers)
+    each = sum(layer.dense_bytes + layer.expert_bytes for layer in asked.load.layers) / max(1, count)
+    return asked._replace(gpu_layers=max(0, min(count - 1, int(room / max(1.0, each)))))
 
 
-def gpu_group(model: ModelLoad | HfShape, gpus: int, depth: float) -> str:
-    """The group of a model all of which lies on GPUs."""
-    if gpus > 1:
-        return SEVERAL
-    if 0 < model.experts_used < model.experts:
-        return MOE
-    return DEEP if depth >= DEEP_FROM else DENSE
+def is_open(asked: AskedRow) -> bool:
+    """Whether the placement may have to be chosen: a GPU with a memory of its own, and nothing said about layers."""
+    all_on_gpu = asked.gpu_layers is None or asked.gpu_layers >= len(asked.load.layers)
+    memory = asked.device.capacity_bytes if asked.device.kind == "gpu" and asked.backend != "cpu" else 0
+    return bool(memory) and all_on_gpu and not asked.experts_on_cpu
 
 
-USUAL_FAMILY = "ddr5"
+def spills(asked: AskedRow) -> bool:
+    """Whether the weights alone are larger than the memory; what was measured is taken to have fitted if it can."""
+    return asked.load.file_bytes - asked.load.table_bytes > asked.device.capacity_bytes * asked.gpus
+
+
+def block_of(depth: Any) -> Any:
+    """The context that such a depth is in, of a number or of an array."""
+    return BLOCK * (1 + depth // BLOCK)
+
+
+def _experts_on_host(asked: AskedRow, room: float) -> int | None:
+    """The experts of how many layers stay on the host so that the rest fits; None where that does not help."""
+    left = room - (asked.load.file_bytes - asked.load.table_bytes)
+    for n, layer in enumerate(asked.load.layers):
+        if left >= 0:
+            return n
+        left += layer.expert_bytes
+    return len(asked.load.layers) if left >= 0 else None
 
 
 def question_of(asked: AskedRow) -> SpeedQuestion:
@@ -284,49 +307,21 @@ def _first_on_gpu(load: ModelLoad, gpu_layers: int | None) -> tuple[int, bool]:
     return min(every, on_host), on_host <= every
 
 
-USABLE = 0.97  # of a card's memory, after what its driver keeps
-BESIDE_BYTES = GIB  # what a runtime's own context and its compute buffers take on each GPU, about
-BLOCK = 4096  # caches are made larger than what is in them: in steps of so many tokens here
+def group_of(asked: AskedRow) -> str:
+    """The group of a row."""
+    if asked.kind == "pp":
+        return PREFILL
+    if asked.backend == "cpu":
+        return CPU
+    if asked.experts_on_cpu or (asked.gpu_layers is not None and asked.gpu_layers < len(asked.load.layers)):
+        return PARTIAL
+    return gpu_group(asked.load, asked.gpus, asked.start)
 
 
-def is_open(asked: AskedRow) -> bool:
-    """Whether the placement may have to be chosen: a GPU with a memory of its own, and nothing said about layers."""
-    all_on_gpu = asked.gpu_layers is None or asked.gpu_layers >= len(asked.load.layers)
-    memory = asked.device.capacity_bytes if asked.device.kind == "gpu" and asked.backend != "cpu" else 0
-    return bool(memory) and all_on_gpu and not asked.experts_on_cpu
-
-
-def spills(asked: AskedRow) -> bool:
-    """Whether the weights alone are larger than the memory; what was measured is taken to have fitted if it can."""
-    return asked.load.file_bytes - asked.load.table_bytes > asked.device.capacity_bytes * asked.gpus
-
-
-def block_of(depth: Any) -> Any:
-    """The context that such a depth is in, of a number or of an array."""
-    return BLOCK * (1 + depth // BLOCK)
-
-
-def placed_row(asked: AskedRow) -> AskedRow:
-    """The same with what fits on the GPUs, where not all of it does: experts stay behind first, then whole layers."""
-    if not is_open(asked) or not spills(asked):
-        return asked
-    elements = float(totals(asked.load).cache_elements(block_of(asked.start)))
-    room = asked.gpus * (USABLE * asked.device.capacity_bytes - BESIDE_BYTES) - (
-        elements * asked.element_bytes * asked.conversations
-    )
-    experts = _experts_on_host(asked, room)
-    if experts is not None:
-        return asked._replace(experts_on_cpu=experts)
-    count = len(asked.load.layers)
-    each = sum(layer.dense_bytes + layer.expert_bytes for layer in asked.load.layers) / max(1, count)
-    return asked._replace(gpu_layers=max(0, min(count - 1, int(room / max(1.0, each)))))
-
-
-def _experts_on_host(asked: AskedRow, room: float) -> int | None:
-    """The experts of how many layers stay on the host so that the rest fits; None where that does not help."""
-    left = room - (asked.load.file_bytes - asked.load.table_bytes)
-    for n, layer in enumerate(asked.load.layers):
-        if left >= 0:
-            return n
-        left += layer.expert_bytes
-    return len(asked.load.layers) if left >= 0 else None
+def gpu_group(model: ModelLoad | HfShape, gpus: int, depth: float) -> str:
+    """The group of a model all of which lies on GPUs."""
+    if gpus > 1:
+        return SEVERAL
+    if 0 < model.experts_used < model.experts:
+        return MOE
+    return DEEP if depth >= DEEP_FROM else DENSE

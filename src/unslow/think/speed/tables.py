@@ -51,8 +51,8 @@ _NOTHING_SAID = frozenset({"none", "nan", "n/a", "-", "?", "short", "default"})
 _THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d*)?")
 MOST_KEPT = 20_000  # bases that are kept from one piece of a table to the next, of a few kB each
 OFF = 8.0  # how many times larger or smaller than the model in its quant a file may be said to be
-
 Cells = tuple[str, ...]
+Rates: TypeAlias = tuple[Floats, Floats, Floats]  # low, most likely, high
 
 
 class Base(NamedTuple):
@@ -68,6 +68,139 @@ class Base(NamedTuple):
     file_bytes: float
     room_bytes: float  # Of the GPUs, where the placement may have to be chosen; endless where it is said
     on_gpu_bytes: float  # Of the weights, if all lie there that can
+
+
+class TablePart(NamedTuple):
+    """Rows of one base, with the scale of their weights."""
+
+    base: Base
+    rows: Indices
+    scales: Floats
+
+
+class Predictions(NamedTuple):
+    """One entry for each row; speeds are NaN where nothing is predicted, and the reason says why."""
+
+    low: Floats
+    mid: Floats
+    high: Floats
+    basis: list[str]
+    reasons: list[str]
+
+
+class _Table(NamedTuple):
+    """The numbers of all rows, and what is answered; NaN is no number."""
+
+    depths: Floats
+    gibs: Floats
+    basis: NDArray[np.object_]
+    reasons: NDArray[np.object_]
+
+
+def predict_many(columns: Mapping[str, Any]) -> Predictions:
+    """Predictions for columns of equal length; a column may be one value for all rows.
+
+    Columns are those of a table of measurements, `model`, `hardware` and `test` among them; `ctx_or_depth` and
+    `model_size_gib` may be arrays of numbers.
+    """
+    lengths = {len(c) for c in columns.values() if not isinstance(c, str | int | float)}
+    if len(lengths) > 1:
+        raise UserError(f"columns of different lengths: {sorted(lengths)}", "one value for each row, or one for all")
+    if missing := [name for name in ("model", "hardware", "test") if name not in columns]:
+        raise UserError(f"there is no column {', '.join(missing)}", "model, hardware and test are needed")
+    rows = lengths.pop() if lengths else 1
+    known = tuple(name for name in NAMES if name in columns)
+    cells = zip(*(_cells(columns[name], rows) for name in known), strict=True)
+    return _predicted(known, cells, *(_numbers(columns.get(name, ""), rows) for name in (DEPTH, SIZE)))
+
+
+def predict_cells(columns: Cells, rows: Iterable[Cells], depths: Iterable[str], gibs: Iterable[str]) -> Predictions:
+    """Predictions for rows of text: the cells of these columns, which are some of NAMES, and the two numbers."""
+    return _predicted(columns, rows, _parsed(depths), _parsed(gibs))
+
+
+def _cells(column: Any, rows: int) -> Iterable[str]:
+    if isinstance(column, str | int | float):
+        return repeat(str(column), rows)
+    return (str(cell) for cell in column)
+
+
+def _numbers(column: Any, rows: int) -> Floats:
+    if isinstance(column, np.ndarray) and column.dtype.kind in "iuf":
+        return column.astype(np.float64)
+    return _parsed(_cells(column, rows))
+
+
+def _parsed(cells: Iterable[str]) -> Floats:
+    return np.array([math.nan if (value := cells_number(cell)) is None else value for cell in cells], dtype=np.float64)
+
+
+@lru_cache(maxsize=100_000)
+def cells_number(cell: str) -> float | None:
+    """The number in a cell, 0 for an empty one; None where it is none, negative or endless."""
+    text = cell.strip()
+    if not text or text.lower() in _NOTHING_SAID:
+        return 0.0
+    try:
+        value = float(text.replace(",", "") if _THOUSANDS.fullmatch(text) else text)
+    except ValueError:
+        return None
+    return value if 0 <= value < float("inf") else None
+
+
+def _predicted(columns: Cells, names: Iterable[Cells], depths: Floats, gibs: Floats) -> Predictions:
+    count = len(depths)
+    empty = np.full(count, "", dtype=object)
+    table = _Table(depths, gibs, empty, empty.copy())
+    buckets: dict[Hashable, list[TablePart]] = defaultdict(list)
+    by_names: dict[Cells, list[int]] = defaultdict(list)
+    for n, cells in enumerate(names):
+        by_names[cells].append(n)
+    for cells, rows in by_names.items():
+        known = dict(zip(columns, cells, strict=True))
+        whole = tuple([known.get(name, "") for name in NAMES])
+        for part in _parts(whole, np.asarray(rows, dtype=np.intp), table):
+            buckets[part.base.lookup].append(part)
+    speeds = np.full((3, count), np.nan)
+    for parts in buckets.values():
+        speeds[:, np.concatenate([part.rows for part in parts])] = table_rates(parts, depths)
+    low, mid, high = speeds
+    return Predictions(low, mid, high, table.basis.tolist(), table.reasons.tolist())
+
+
+def _parts(cells: Cells, rows: Indices, table: _Table) -> Iterator[TablePart]:
+    """The rows of the same names by what lies where; those that can't be are refused."""
+    base = base_of(cells)
+    if isinstance(base, Unknown):
+        table.reasons[rows] = base.why
+        return
+    # The rows whose numbers are numbers
+    depths, gibs = table.depths[rows], table.gibs[rows]
+    fine = (depths >= 0) & (depths <= DEEPEST)
+    table.reasons[rows[~fine]] = f"{DEPTH} is no number of tokens that can be"
+    table.reasons[rows[fine & np.isnan(gibs)]] = f"{SIZE} is no size"
+    rows = rows[fine & ~np.isnan(gibs)]
+    # How many times larger the weights are than those of the quant; 0 where no file of it can be so large
+    scales = table.gibs[rows] * GIB / max(1.0, base.file_bytes)
+    scales = np.where(table.gibs[rows] == 0, 1.0, scales * ((scales > 1 / OFF) & (scales < OFF)))
+    usual = f"{SIZE} does not fit this model in this quant, which has about {base.file_bytes / GIB:.1f} GiB"
+    table.reasons[rows[scales == 0]] = usual
+    rows, scales = rows[scales > 0], scales[scales > 0]
+    spills = base.on_gpu_bytes * scales > base.room_bytes
+    yield _part(base, rows[~spills], scales[~spills], table)
+    for scale in np.unique(scales[spills]):
+        same = rows[spills & (scales == scale)]
+        blocks = block_of(table.depths[same])
+        for block in np.unique(blocks):
+            some = same[blocks == block]
+            yield _part(spilled_base(cells, float(scale), float(block)), some, np.ones(len(some)), table)
+
+
+def _part(base: Base, rows: Indices, scales: Floats, table: _Table) -> TablePart:
+    shallow, deep = base.basis
+    is_deep = table.depths[rows] >= DEEP_FROM
+    table.basis[rows[is_deep]], table.basis[rows[~is_deep]] = deep, shallow
+    return TablePart(base, rows, scales)
 
 
 @lru_cache(maxsize=MOST_KEPT)
@@ -133,30 +266,6 @@ def spilled_base(names: Cells, scale: float, depth_block: float) -> Base:
     return other._replace(asked=other.asked._replace(load=base.asked.load))  # the scaled one is large and done with
 
 
-@lru_cache(maxsize=100_000)
-def cells_number(cell: str) -> float | None:
-    """The number in a cell, 0 for an empty one; None where it is none, negative or endless."""
-    text = cell.strip()
-    if not text or text.lower() in _NOTHING_SAID:
-        return 0.0
-    try:
-        value = float(text.replace(",", "") if _THOUSANDS.fullmatch(text) else text)
-    except ValueError:
-        return None
-    return value if 0 <= value < float("inf") else None
-
-
-Rates: TypeAlias = tuple[Floats, Floats, Floats]  # low, most likely, high
-
-
-class TablePart(NamedTuple):
-    """Rows of one base, with the scale of their weights."""
-
-    base: Base
-    rows: Indices
-    scales: Floats
-
-
 def table_rates(parts: Sequence[TablePart], depths: Floats) -> Rates:
     """The three speeds of each row of these parts, one part after the other; `depths` are those of the whole table."""
     bases = [part.base for part in parts]
@@ -193,115 +302,3 @@ def table_rates(parts: Sequence[TablePart], depths: Floats) -> Rates:
 
 def _taken(values: Sequence[float], index: Indices) -> Floats:
     return np.asarray(values, dtype=np.float64)[index]
-
-
-class Predictions(NamedTuple):
-    """One entry for each row; speeds are NaN where nothing is predicted, and the reason says why."""
-
-    low: Floats
-    mid: Floats
-    high: Floats
-    basis: list[str]
-    reasons: list[str]
-
-
-class _Table(NamedTuple):
-    """The numbers of all rows, and what is answered; NaN is no number."""
-
-    depths: Floats
-    gibs: Floats
-    basis: NDArray[np.object_]
-    reasons: NDArray[np.object_]
-
-
-def predict_many(columns: Mapping[str, Any]) -> Predictions:
-    """Predictions for columns of equal length; a column may be one value for all rows.
-
-    Columns are those of a table of measurements, `model`, `hardware` and `test` among them; `ctx_or_depth` and
-    `model_size_gib` may be arrays of numbers.
-    """
-    lengths = {len(c) for c in columns.values() if not isinstance(c, str | int | float)}
-    if len(lengths) > 1:
-        raise UserError(f"columns of different lengths: {sorted(lengths)}", "one value for each row, or one for all")
-    if missing := [name for name in ("model", "hardware", "test") if name not in columns]:
-        raise UserError(f"there is no column {', '.join(missing)}", "model, hardware and test are needed")
-    rows = lengths.pop() if lengths else 1
-    known = tuple(name for name in NAMES if name in columns)
-    cells = zip(*(_cells(columns[name], rows) for name in known), strict=True)
-    return _predicted(known, cells, *(_numbers(columns.get(name, ""), rows) for name in (DEPTH, SIZE)))
-
-
-def predict_cells(columns: Cells, rows: Iterable[Cells], depths: Iterable[str], gibs: Iterable[str]) -> Predictions:
-    """Predictions for rows of text: the cells of these columns, which are some of NAMES, and the two numbers."""
-    return _predicted(columns, rows, _parsed(depths), _parsed(gibs))
-
-
-def _cells(column: Any, rows: int) -> Iterable[str]:
-    if isinstance(column, str | int | float):
-        return repeat(str(column), rows)
-    return (str(cell) for cell in column)
-
-
-def _numbers(column: Any, rows: int) -> Floats:
-    if isinstance(column, np.ndarray) and column.dtype.kind in "iuf":
-        return column.astype(np.float64)
-    return _parsed(_cells(column, rows))
-
-
-def _parsed(cells: Iterable[str]) -> Floats:
-    return np.array([math.nan if (value := cells_number(cell)) is None else value for cell in cells], dtype=np.float64)
-
-
-def _predicted(columns: Cells, names: Iterable[Cells], depths: Floats, gibs: Floats) -> Predictions:
-    count = len(depths)
-    empty = np.full(count, "", dtype=object)
-    table = _Table(depths, gibs, empty, empty.copy())
-    buckets: dict[Hashable, list[TablePart]] = defaultdict(list)
-    by_names: dict[Cells, list[int]] = defaultdict(list)
-    for n, cells in enumerate(names):
-        by_names[cells].append(n)
-    for cells, rows in by_names.items():
-        known = dict(zip(columns, cells, strict=True))
-        whole = tuple([known.get(name, "") for name in NAMES])
-        for part in _parts(whole, np.asarray(rows, dtype=np.intp), table):
-            buckets[part.base.lookup].append(part)
-    speeds = np.full((3, count), np.nan)
-    for parts in buckets.values():
-        speeds[:, np.concatenate([part.rows for part in parts])] = table_rates(parts, depths)
-    low, mid, high = speeds
-    return Predictions(low, mid, high, table.basis.tolist(), table.reasons.tolist())
-
-
-def _parts(cells: Cells, rows: Indices, table: _Table) -> Iterator[TablePart]:
-    """The rows of the same names by what lies where; those that can't be are refused."""
-    base = base_of(cells)
-    if isinstance(base, Unknown):
-        table.reasons[rows] = base.why
-        return
-    # The rows whose numbers are numbers
-    depths, gibs = table.depths[rows], table.gibs[rows]
-    fine = (depths >= 0) & (depths <= DEEPEST)
-    table.reasons[rows[~fine]] = f"{DEPTH} is no number of tokens that can be"
-    table.reasons[rows[fine & np.isnan(gibs)]] = f"{SIZE} is no size"
-    rows = rows[fine & ~np.isnan(gibs)]
-    # How many times larger the weights are than those of the quant; 0 where no file of it can be so large
-    scales = table.gibs[rows] * GIB / max(1.0, base.file_bytes)
-    scales = np.where(table.gibs[rows] == 0, 1.0, scales * ((scales > 1 / OFF) & (scales < OFF)))
-    usual = f"{SIZE} does not fit this model in this quant, which has about {base.file_bytes / GIB:.1f} GiB"
-    table.reasons[rows[scales == 0]] = usual
-    rows, scales = rows[scales > 0], scales[scales > 0]
-    spills = base.on_gpu_bytes * scales > base.room_bytes
-    yield _part(base, rows[~spills], scales[~spills], table)
-    for scale in np.unique(scales[spills]):
-        same = rows[spills & (scales == scale)]
-        blocks = block_of(table.depths[same])
-        for block in np.unique(blocks):
-            some = same[blocks == block]
-            yield _part(spilled_base(cells, float(scale), float(block)), some, np.ones(len(some)), table)
-
-
-def _part(base: Base, rows: Indices, scales: Floats, table: _Table) -> TablePart:
-    shallow, deep = base.basis
-    is_deep = table.depths[rows] >= DEEP_FROM
-    table.basis[rows[is_deep]], table.basis[rows[~is_deep]] = deep, shallow
-    return TablePart(base, rows, scales)

@@ -149,7 +149,7 @@ def test_no_two_rows_of_the_front_read_alike() -> None:
     found = planned(planning.hardware(12, gpus=2), Goal(8192, Work(512)))
     names = [option.name for option in found.options]
     assert len(names) == len(set(names))
-    assert not any(other.what == "Q4_K_M with a cache of f16" for other in found.rejected)
+    assert not any("Q4_K_M" in other.what and "f16" in other.what for other in found.rejected)
 
 
 def test_says_why_there_is_no_plan(wording) -> None:
@@ -216,9 +216,7 @@ def test_one_gpu_that_holds_it_all_is_not_split() -> None:
     found = planned(planning.hardware(12, gpus=2), Goal(8192, Work(32, 0, 512)))
     assert knobs(best(found)) == {"context_length": 8192, "parallel": 1, "split_mode": "none", "main_gpu": 0}
     assert sum(1 for device in best(found).devices if device.total_bytes) == 1
-    assert any(
-        "rows of every matrix" in r.what for r in planned(planning.hardware(4, gpus=2), Goal(8192, Work(512))).rejected
-    )
+    assert any("-sm row" in r.what for r in planned(planning.hardware(4, gpus=2), Goal(8192, Work(512))).rejected)
 
 
 def test_one_layer_is_no_layers() -> None:

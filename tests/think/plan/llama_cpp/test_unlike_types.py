@@ -6,11 +6,12 @@ from tests.think.plan.llama_cpp import planning
 from unslow.think.hardware import Hardware
 from unslow.think.memo import one_judgement
 from unslow.think.plan.goal import Goal, Work
-from unslow.think.plan.llama_cpp.choose import choose, mixed_types, unlike_types
+from unslow.think.plan.llama_cpp.choose import choose, mixed_types
 from unslow.think.plan.llama_cpp.options import name_of
 from unslow.think.plan.llama_cpp.pieces import Pieces
 from unslow.think.plan.llama_cpp.points import Points
 from unslow.think.plan.llama_cpp.question import EVERYTHING, Abilities, LlamaPlanQuestion, Variant
+from unslow.think.plan.llama_cpp.rejected import unlike_types
 
 GIVEN = Variant("Q4_K_M", Pieces(planning.blueprint()), 8_000_000_000, given=True, at_hand=True)
 WORK = Goal(4096, Work(512, 2048, 64))

@@ -8,52 +8,6 @@ from unslow.think.memory.llama_cpp.graph import Node, row_bytes
 from unslow.think.memory.llama_cpp.hyperparameters import Hyper
 
 
-def turned_by_rope(build: Build, layer: int, x: Node) -> Node:
-    """Turned by the positions of the tokens."""
-    return build.graph.rope(x, build.positions, rope_factors(build, layer))
-
-
-def has_rope(hyper: Hyper, layer: int) -> bool:
-    """Whether a layer turns queries and keys; some know no places, or learn them otherwise."""
-    habits, blueprint = hyper.habits, hyper.blueprint
-    by_layer = hyper.rope_pattern[layer]
-    skipped = habits.rope_skips > 0 and (layer + 1) % habits.rope_skips == 0
-    other_model = habits.rope_model_layers not in (0, hyper.all_layers)
-    if not by_layer or skipped or other_model:
-        return False
-    match habits.rope:
-        case "windows":
-            return not hyper.window or hyper.windowed[layer]
-        case "windows_or_dense":
-            return hyper.windowed[layer] or layer < hyper.leading_dense
-        case "unless_untrained":
-            return bool(blueprint.number("rope.scaling.finetuned", default=True))
-        case kind:
-            return kind == "all"
-
-
-def rope_factors(build: Build, layer: int) -> Node | None:
-    """What the frequencies are divided by, chosen by the context; each device has its own copy."""
-    hyper = build.hyper
-    users = hyper.habits.rope_factors
-    if users == "none" or (users == "no_windows" and hyper.windowed[layer]):
-        return None
-    trained = hyper.blueprint.count("context_length")
-    original = hyper.blueprint.count("rope.scaling.original_context_length", trained)
-    length = "long" if build.settings.slot_context > original else "short"
-    for name in ("rope_freqs.weight", f"rope_factors_{length}.weight"):
-        if build.has(name):
-            return build.weight(name, build.places.tensor(name, layer))
-    return None
-
-
-def tempered(build: Build, layer: int, query: Node) -> Node:
-    """Queries times a factor that grows with the position: in layers that don't turn (Llama 4), or in all."""
-    if build.hyper.tempers or (build.hyper.habits.tempers_unturned and not has_rope(build.hyper, layer)):
-        return build.graph.mul(query, build.shared_input("F32", 1, 1, build.tokens, name="temperatures"))
-    return query
-
-
 class Heads(NamedTuple):
     """Queries, keys and values of the new tokens: (length, heads, tokens); without keys, a layer reads another's."""
 
@@ -61,6 +15,17 @@ class Heads(NamedTuple):
     key: Node | None
     value: Node | None
     gate: Node | None = None  # What the result is multiplied by (Qwen3-Next)
+
+
+class Extras(NamedTuple):
+    """What only some models add to attention."""
+
+    value_matrix: Node | None = None  # Brings compressed values back to a head's own, in latent attention
+    picked: Node | None = None  # The places in the cache that each query sees; none for all
+    score_bias: Node | None = None  # Added to the scores, such as a bias for each distance; no kernel can do that
+
+
+NO_EXTRAS = Extras()
 
 
 def heads_of(build: Build, layer: int, x: Node) -> Heads:
@@ -141,15 +106,99 @@ def _normed(build: Build, layer: int, x: Node, part: str) -> Node:
     return build.graph.norm(x) if bare else x
 
 
-class Extras(NamedTuple):
-    """What only some models add to attention."""
+def tempered(build: Build, layer: int, query: Node) -> Node:
+    """Queries times a factor that grows with the position: in layers that don't turn (Llama 4), or in all."""
+    if build.hyper.tempers or (build.hyper.habits.tempers_unturned and not has_rope(build.hyper, layer)):
+        return build.graph.mul(query, build.shared_input("F32", 1, 1, build.tokens, name="temperatures"))
+    return query
 
-    value_matrix: Node | None = None  # Brings compressed values back to a head's own, in latent attention
-    picked: Node | None = None  # The places in the cache that each query sees; none for all
-    score_bias: Node | None = None  # Added to the scores, such as a bias for each distance; no kernel can do that
+
+def turned_by_rope(build: Build, layer: int, x: Node) -> Node:
+    """Turned by the positions of the tokens."""
+    return build.graph.rope(x, build.positions, rope_factors(build, layer))
 
 
-NO_EXTRAS = Extras()
+def has_rope(hyper: Hyper, layer: int) -> bool:
+    """Whether a layer turns queries and keys; some know no places, or learn them otherwise."""
+    habits, blueprint = hyper.habits, hyper.blueprint
+    by_layer = hyper.rope_pattern[layer]
+    skipped = habits.rope_skips > 0 and (layer + 1) % habits.rope_skips == 0
+    other_model = habits.rope_model_layers not in (0, hyper.all_layers)
+    if not by_layer or skipped or other_model:
+        return False
+    match habits.rope:
+        case "windows":
+            return not hyper.window or hyper.windowed[layer]
+        case "windows_or_dense":
+            return hyper.windowed[layer] or layer < hyper.leading_dense
+        case "unless_untrained":
+            return bool(blueprint.number("rope.scaling.finetuned", default=True))
+        case kind:
+            return kind == "all"
+
+
+def rope_factors(build: Build, layer: int) -> Node | None:
+    """What the frequencies are divided by, chosen by the context; each device has its own copy."""
+    hyper = build.hyper
+    users = hyper.habits.rope_factors
+    if users == "none" or (users == "no_windows" and hyper.windowed[layer]):
+        return None
+    trained = hyper.blueprint.count("context_length")
+    original = hyper.blueprint.count("rope.scaling.original_context_length", trained)
+    length = "long" if build.settings.slot_context > original else "short"
+    for name in ("rope_freqs.weight", f"rope_factors_{length}.weight"):
+        if build.has(name):
+            return build.weight(name, build.places.tensor(name, layer))
+    return None
+
+
+def attended(build: Build, layer: int, heads: Heads, inputs: CacheInputs, extras: Extras = NO_EXTRAS) -> Node:
+    """Attend to all that the cache holds after keys and values were written to it: (heads x length, tokens)."""
+    graph = build.graph
+    query, key, value, gate = rotated_for_cache(build, heads, inputs)
+    keys_first = (build.hyper.window and not build.hyper.is_latent) or not build.hyper.reads_cache
+    for node in (query, key, value) if keys_first else (query, value, key):
+        if node is not None:
+            graph.expand(node)
+    keys, values = store_in_cache(build, layer, key, value, inputs)
+    mask = inputs.mask if extras.picked is None else mask_of_picked(build, extras.picked, inputs.mask)
+    result = attention_product(build, layer, query, keys, values, mask, extras)
+    if inputs.value_rotation is not None:
+        result = hadamard(build, result, inputs.value_rotation)
+    return result if gate is None else graph.mul(result, graph.unary(gate))
+
+
+def rotated_for_cache(build: Build, heads: Heads, inputs: CacheInputs) -> Heads:
+    """The same with queries, keys and values rotated, where the cache asks for it."""
+    query, key, value, gate = heads
+    if inputs.key_rotation is not None:
+        query = hadamard(build, query, inputs.key_rotation)
+        key = key and hadamard(build, key, inputs.key_rotation)
+    if inputs.value_rotation is not None:
+        value = value and hadamard(build, value, inputs.value_rotation)
+    return Heads(query, key, value, gate)
+
+
+def hadamard(build: Build, x: Node, rotation: Node) -> Node:
+    """Rotated by a Hadamard matrix, which quantised caches lose less with."""
+    size, graph = rotation.shape[0], build.graph
+    rows = x.elements // size
+    flat = graph.reshape(x, size, rows) if x.is_contiguous else graph.cont(x, size, rows)
+    return graph.reshape(graph.mul_mat(rotation, flat), *x.shape)
+
+
+def mask_of_picked(build: Build, picked: Node, mask: Node, kind: str = "F32") -> Node:
+    """A mask that hides all but the picked tokens, and what was hidden before."""
+    graph = build.graph
+    count, tokens, _, streams = picked.shape
+    cells, element = mask.shape[0], mask.strides[0]
+    hidden = graph.unary(mask, "fill")
+    hidden = graph.view(hidden, (1, cells, tokens, streams), (element, hidden.strides[1], hidden.strides[2]))
+    places = graph.view(picked, (count, tokens, streams), (picked.strides[1], picked.strides[2]))
+    shown = graph.unary(graph.empty(kind, 1, count, tokens, streams), "fill")
+    masked = graph.set_rows(hidden, shown, places)
+    row, stream = masked.strides[2], masked.strides[3]
+    return graph.add(graph.view(masked, (cells, tokens, 1, streams), (row, stream, stream)), mask)
 
 
 def attention_product(
@@ -189,55 +238,6 @@ def attention_product(
     result = graph.permute(result, 0, 2, 1, 3)
     a, b, c, d = result.shape
     return graph.expand(graph.cont(result, a * b, c * d))
-
-
-def attended(build: Build, layer: int, heads: Heads, inputs: CacheInputs, extras: Extras = NO_EXTRAS) -> Node:
-    """Attend to all that the cache holds after keys and values were written to it: (heads x length, tokens)."""
-    graph = build.graph
-    query, key, value, gate = rotated_for_cache(build, heads, inputs)
-    keys_first = (build.hyper.window and not build.hyper.is_latent) or not build.hyper.reads_cache
-    for node in (query, key, value) if keys_first else (query, value, key):
-        if node is not None:
-            graph.expand(node)
-    keys, values = store_in_cache(build, layer, key, value, inputs)
-    mask = inputs.mask if extras.picked is None else mask_of_picked(build, extras.picked, inputs.mask)
-    result = attention_product(build, layer, query, keys, values, mask, extras)
-    if inputs.value_rotation is not None:
-        result = hadamard(build, result, inputs.value_rotation)
-    return result if gate is None else graph.mul(result, graph.unary(gate))
-
-
-def rotated_for_cache(build: Build, heads: Heads, inputs: CacheInputs) -> Heads:
-    """The same with queries, keys and values rotated, where the cache asks for it."""
-    query, key, value, gate = heads
-    if inputs.key_rotation is not None:
-        query = hadamard(build, query, inputs.key_rotation)
-        key = key and hadamard(build, key, inputs.key_rotation)
-    if inputs.value_rotation is not None:
-        value = value and hadamard(build, value, inputs.value_rotation)
-    return Heads(query, key, value, gate)
-
-
-def mask_of_picked(build: Build, picked: Node, mask: Node, kind: str = "F32") -> Node:
-    """A mask that hides all but the picked tokens, and what was hidden before."""
-    graph = build.graph
-    count, tokens, _, streams = picked.shape
-    cells, element = mask.shape[0], mask.strides[0]
-    hidden = graph.unary(mask, "fill")
-    hidden = graph.view(hidden, (1, cells, tokens, streams), (element, hidden.strides[1], hidden.strides[2]))
-    places = graph.view(picked, (count, tokens, streams), (picked.strides[1], picked.strides[2]))
-    shown = graph.unary(graph.empty(kind, 1, count, tokens, streams), "fill")
-    masked = graph.set_rows(hidden, shown, places)
-    row, stream = masked.strides[2], masked.strides[3]
-    return graph.add(graph.view(masked, (cells, tokens, 1, streams), (row, stream, stream)), mask)
-
-
-def hadamard(build: Build, x: Node, rotation: Node) -> Node:
-    """Rotated by a Hadamard matrix, which quantised caches lose less with."""
-    size, graph = rotation.shape[0], build.graph
-    rows = x.elements // size
-    flat = graph.reshape(x, size, rows) if x.is_contiguous else graph.cont(x, size, rows)
-    return graph.reshape(graph.mul_mat(rotation, flat), *x.shape)
 
 
 def distance_bias(build: Build, table: Node, distances: Node) -> Node:

@@ -12,6 +12,14 @@ _CUDA_ALIGNMENT = 128
 _CUDA_ROW_PADDING = 512
 _VECTOR_ROWS = 2
 _OFFLOAD_MIN_BATCH = 32  # from so many rows on a GPU computes with weights that lie on the host, copying them first
+_HEAD_LENGTHS = frozenset({40, 64, 72, 80, 96, 112, 128, 256})
+_ATTENTION_TYPES = frozenset({"F32", "F16", "BF16", "Q4_0", "Q8_0"})
+_CACHE_TYPES = _ATTENTION_TYPES | {"Q4_1", "Q5_0", "Q5_1", "IQ4_NL"}
+_NO_MATRIX_TYPES = frozenset({"TQ1_0", "TQ2_0", "Q8_1", "I32", "I64"})
+_NO_ROW_TYPES = _NO_MATRIX_TYPES - {"I32"} | {"NVFP4"}
+_SHORT_BLOCK_TYPES = frozenset({"IQ4_NL", "MXFP4"})
+UNUSUAL_TYPES = _NO_MATRIX_TYPES | _NO_ROW_TYPES | _SHORT_BLOCK_TYPES
+"""Of weights: those that a kernel is particular about."""
 
 
 class Backend(NamedTuple):
@@ -53,14 +61,6 @@ def _cuda_bytes(node: Node) -> int:
     return size
 
 
-_HEAD_LENGTHS = frozenset({40, 64, 72, 80, 96, 112, 128, 256})
-_ATTENTION_TYPES = frozenset({"F32", "F16", "BF16", "Q4_0", "Q8_0"})
-_CACHE_TYPES = _ATTENTION_TYPES | {"Q4_1", "Q5_0", "Q5_1", "IQ4_NL"}
-_NO_MATRIX_TYPES = frozenset({"TQ1_0", "TQ2_0", "Q8_1", "I32", "I64"})
-_NO_ROW_TYPES = _NO_MATRIX_TYPES - {"I32"} | {"NVFP4"}
-_SHORT_BLOCK_TYPES = frozenset({"IQ4_NL", "MXFP4"})
-UNUSUAL_TYPES = _NO_MATRIX_TYPES | _NO_ROW_TYPES | _SHORT_BLOCK_TYPES
-"""Of weights: those that a kernel is particular about."""
 _SUPER_BLOCK = 256
 _KQ_STRIDE = 256
 _MAMBA_2_STATES = frozenset({128, 256})
@@ -131,7 +131,6 @@ _CUDA_CHECKS: dict[str, Callable[[Node], bool]] = {
     "ssm_conv": lambda n: n.sources[0].shape[1] % _SSM_THREADS == 0,
 }
 """What a kernel is particular about; every other operation that llama.cpp's graphs use runs on CUDA."""
-
 CPU = Backend(is_cpu=True, alignment=_HOST_ALIGNMENT, bytes_of=attrgetter("bytes"), supports=lambda _: True)
 CUDA = Backend(is_cpu=False, alignment=_CUDA_ALIGNMENT, bytes_of=_cuda_bytes, supports=_cuda_supports)
 """An NVIDIA GPU with tensor cores (Turing and later)."""

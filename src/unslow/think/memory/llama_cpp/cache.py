@@ -9,6 +9,8 @@ from unslow.think.memory.llama_cpp.graph import Node, block_of, row_bytes
 from unslow.think.memory.llama_cpp.hyperparameters import LOW_RATIO, Hyper
 from unslow.think.memory.llama_cpp.settings import CELLS_PADDING, Settings
 
+_ROTATION = 64  # the smallest matrix that quantised keys and values are rotated with
+
 
 class LayerCache(NamedTuple):
     """One layer's part of the cache, of all slots."""
@@ -23,13 +25,14 @@ class LayerCache(NamedTuple):
         return sum(table.bytes for table in self.tables)
 
 
-def cells_of(hyper: Hyper, settings: Settings, layer: int) -> int:
-    """The tokens that a slot's cache of this layer holds."""
-    whole = settings.slot_context
-    if not hyper.windowed[layer] or settings.full_windows:
-        return whole
-    sharing = settings.slots if settings.unified else 1
-    return padded(min(whole, hyper.window * sharing + settings.used_micro_batch), CELLS_PADDING)
+class CacheInputs(NamedTuple):
+    """What the host tells a kind of cache before each computation."""
+
+    mask: Node
+    key_rows: Node | None = None
+    value_rows: Node | None = None
+    key_rotation: Node | None = None
+    value_rotation: Node | None = None
 
 
 def layer_caches(hyper: Hyper, settings: Settings) -> list[LayerCache]:
@@ -59,6 +62,15 @@ def _layer_cache(hyper: Hyper, settings: Settings, layer: int) -> LayerCache:
     return LayerCache(layer, cells, (*tables, *more))
 
 
+def cells_of(hyper: Hyper, settings: Settings, layer: int) -> int:
+    """The tokens that a slot's cache of this layer holds."""
+    whole = settings.slot_context
+    if not hyper.windowed[layer] or settings.full_windows:
+        return whole
+    sharing = settings.slots if settings.unified else 1
+    return padded(min(whole, hyper.window * sharing + settings.used_micro_batch), CELLS_PADDING)
+
+
 def _compressed_tables(hyper: Hyper, settings: Settings, layer: int, cells: int) -> Iterator[Node]:
     """The last tokens; rows of many tokens, and the tokens that do not fill one yet; those of an indexer."""
     kind, slots, length = settings.key_type, settings.slots, hyper.key_length(layer)
@@ -75,19 +87,6 @@ def _compressed_tables(hyper: Hyper, settings: Settings, layer: int, cells: int)
 def compressed_cells(settings: Settings, ratio: int) -> int:
     """The compressed rows that a slot has room for."""
     return padded(max(1, -(-settings.slot_context // ratio)), CELLS_PADDING)
-
-
-_ROTATION = 64  # the smallest matrix that quantised keys and values are rotated with
-
-
-class CacheInputs(NamedTuple):
-    """What the host tells a kind of cache before each computation."""
-
-    mask: Node
-    key_rows: Node | None = None
-    value_rows: Node | None = None
-    key_rotation: Node | None = None
-    value_rotation: Node | None = None
 
 
 def cache_inputs(build: Build, layer: int) -> CacheInputs:

@@ -161,9 +161,74 @@ def _queries(build: Build, layer: int, ranks: Node) -> Node:
     return build.linear(ranks, f"{name}.attn_q" if build.has(f"{name}.attn_q.weight") else f"{name}.attn_q_b")
 
 
-# Attention over compressed tokens (DeepSeek 4): the last ones as they are, older ones some to a row.
-# A compressor keeps the tokens that do not fill a row yet as a state. With a low ratio, an indexer picks the rows that
-# are looked at; with a high one, all of them are.
+class CompressedAttention:
+    """The attention of all layers over compressed tokens (DeepSeek 4), whatever their ratio.
+
+    The last tokens are looked at as they are, older ones some to a row. A compressor keeps the tokens that do not fill
+    a row yet as a state. With a low ratio, an indexer picks the rows that are looked at; with a high one, all are.
+    """
+
+    def __init__(self, build: Build) -> None:
+        self._build = build
+        self._inputs: CacheInputs = cache_inputs(build, 0)
+        build.graph.expand(self._inputs.mask)
+        kind, length = self._inputs.mask.kind, build.hyper.key_length(0)
+        self._low = Compressor(build, LOW_RATIO, length, kind)
+        self._high = Compressor(build, HIGH_RATIO, length, kind)
+        index_kind = "F16" if build.kernels.indexer else "F32"
+        self._index = Compressor(build, LOW_RATIO, build.hyper.index_length, index_kind, rotates=True)
+
+    def attended(self, layer: int, x: Node) -> Node:
+        """A whole attention, with its projections."""
+        build, graph, name = self._build, self._build.graph, self._build.block(layer)
+        length, heads, tokens = build.hyper.key_length(layer), build.hyper.heads[layer], build.tokens
+        ranks = build.norm(build.linear(x, f"{name}.attn_q_a"), f"{name}.attn_q_a_norm")
+        query = graph.norm(graph.reshape(build.linear(ranks, f"{name}.attn_q_b"), length, heads, tokens))
+        key = build.norm(build.linear(x, f"{name}.attn_kv"), f"{name}.attn_kv_a_norm")
+        query, key = (graph.rope(n, build.positions) for n in (query, graph.reshape(key, length, 1, tokens)))
+        rows, mask = self._compressed(layer, x, ranks)
+        result = self._product(layer, query, key, rows, mask)
+        result = graph.rope(graph.reshape(result, length, heads, tokens), build.positions)
+        # To the width of the model, by groups of heads first
+        matrix = build.weight(f"{name}.attn_output_a.weight")
+        width, rank, groups = matrix.shape[:3]
+        grouped = graph.permute(graph.reshape(result, width, groups, build.tokens), 0, 2, 1, 3)
+        small = graph.permute(graph.mul_mat(matrix, grouped), 0, 2, 1, 3)
+        return build.linear(graph.cont(small, rank * groups, build.tokens), f"{name}.attn_output_b")
+
+    def _compressed(self, layer: int, x: Node, ranks: Node) -> tuple[Node | None, Node | None]:
+        """The compressed rows that a layer sees beside the last tokens, and their mask."""
+        ratio = self._build.hyper.compressions[layer]
+        if ratio == HIGH_RATIO:
+            return self._high.stored(layer, x, "attn_compressor"), self._high.mask
+        if ratio != LOW_RATIO:
+            return None, None
+        rows = self._low.stored(layer, x, "attn_compressor")
+        picked = self._picked(layer, x, ranks, self._index.stored(layer, x, "indexer_compressor"))
+        return rows, mask_of_picked(self._build, picked, self._low.mask, self._low.mask.kind)
+
+    def _picked(self, layer: int, x: Node, ranks: Node, rows: Node) -> Node:
+        build, query = self._build, index_queries(self._build, layer, ranks)
+        if self._index.rotation is not None:
+            query = hadamard(build, query, self._index.rotation)
+        weights = build.graph.scale(build.linear(x, f"{build.block(layer)}.indexer.proj"))
+        query, weights = by_stream(build, query, weights)
+        return best_places(build, layer, query, rows, weights, self._index.mask)
+
+    def _product(self, layer: int, query: Node, key: Node, rows: Node | None, mask: Node | None) -> Node:
+        """Attention over the last tokens and the compressed rows, whose keys are their values."""
+        build, graph, rotation = self._build, self._build.graph, self._inputs.key_rotation
+        if rotation is not None:
+            query, key = hadamard(build, query, rotation), hadamard(build, key, rotation)
+        graph.expand(query)
+        graph.expand(key)
+        # The cache of the last tokens
+        cells = cells_of(build.hyper, build.settings, layer)
+        keys, seen = store_single_head(build, layer, key, self._inputs.key_rows, cells), self._inputs.mask
+        if rows is not None and mask is not None:
+            keys, seen = graph.concat(keys, rows, 2), graph.concat(seen, mask, 0)
+        result = attention_product(build, layer, query, keys, keys, seen)
+        return result if rotation is None else hadamard(build, result, rotation)
 
 
 class Compressor:
@@ -231,72 +296,6 @@ class Compressor:
         views = (graph.view(found, (length, ratio * blocks), (found.strides[1],)) for _ in range(self._parts))
         before, own = (graph.reshape(graph.cont(view), length, ratio, blocks) for view in views)
         return graph.concat(before, own, 1)
-
-
-class CompressedAttention:
-    """The attention of all layers, whatever their ratio."""
-
-    def __init__(self, build: Build) -> None:
-        self._build = build
-        self._inputs: CacheInputs = cache_inputs(build, 0)
-        build.graph.expand(self._inputs.mask)
-        kind, length = self._inputs.mask.kind, build.hyper.key_length(0)
-        self._low = Compressor(build, LOW_RATIO, length, kind)
-        self._high = Compressor(build, HIGH_RATIO, length, kind)
-        index_kind = "F16" if build.kernels.indexer else "F32"
-        self._index = Compressor(build, LOW_RATIO, build.hyper.index_length, index_kind, rotates=True)
-
-    def attended(self, layer: int, x: Node) -> Node:
-        """A whole attention, with its projections."""
-        build, graph, name = self._build, self._build.graph, self._build.block(layer)
-        length, heads, tokens = build.hyper.key_length(layer), build.hyper.heads[layer], build.tokens
-        ranks = build.norm(build.linear(x, f"{name}.attn_q_a"), f"{name}.attn_q_a_norm")
-        query = graph.norm(graph.reshape(build.linear(ranks, f"{name}.attn_q_b"), length, heads, tokens))
-        key = build.norm(build.linear(x, f"{name}.attn_kv"), f"{name}.attn_kv_a_norm")
-        query, key = (graph.rope(n, build.positions) for n in (query, graph.reshape(key, length, 1, tokens)))
-        rows, mask = self._compressed(layer, x, ranks)
-        result = self._product(layer, query, key, rows, mask)
-        result = graph.rope(graph.reshape(result, length, heads, tokens), build.positions)
-        # To the width of the model, by groups of heads first
-        matrix = build.weight(f"{name}.attn_output_a.weight")
-        width, rank, groups = matrix.shape[:3]
-        grouped = graph.permute(graph.reshape(result, width, groups, build.tokens), 0, 2, 1, 3)
-        small = graph.permute(graph.mul_mat(matrix, grouped), 0, 2, 1, 3)
-        return build.linear(graph.cont(small, rank * groups, build.tokens), f"{name}.attn_output_b")
-
-    def _compressed(self, layer: int, x: Node, ranks: Node) -> tuple[Node | None, Node | None]:
-        """The compressed rows that a layer sees beside the last tokens, and their mask."""
-        ratio = self._build.hyper.compressions[layer]
-        if ratio == HIGH_RATIO:
-            return self._high.stored(layer, x, "attn_compressor"), self._high.mask
-        if ratio != LOW_RATIO:
-            return None, None
-        rows = self._low.stored(layer, x, "attn_compressor")
-        picked = self._picked(layer, x, ranks, self._index.stored(layer, x, "indexer_compressor"))
-        return rows, mask_of_picked(self._build, picked, self._low.mask, self._low.mask.kind)
-
-    def _picked(self, layer: int, x: Node, ranks: Node, rows: Node) -> Node:
-        build, query = self._build, index_queries(self._build, layer, ranks)
-        if self._index.rotation is not None:
-            query = hadamard(build, query, self._index.rotation)
-        weights = build.graph.scale(build.linear(x, f"{build.block(layer)}.indexer.proj"))
-        query, weights = by_stream(build, query, weights)
-        return best_places(build, layer, query, rows, weights, self._index.mask)
-
-    def _product(self, layer: int, query: Node, key: Node, rows: Node | None, mask: Node | None) -> Node:
-        """Attention over the last tokens and the compressed rows, whose keys are their values."""
-        build, graph, rotation = self._build, self._build.graph, self._inputs.key_rotation
-        if rotation is not None:
-            query, key = hadamard(build, query, rotation), hadamard(build, key, rotation)
-        graph.expand(query)
-        graph.expand(key)
-        # The cache of the last tokens
-        cells = cells_of(build.hyper, build.settings, layer)
-        keys, seen = store_single_head(build, layer, key, self._inputs.key_rows, cells), self._inputs.mask
-        if rows is not None and mask is not None:
-            keys, seen = graph.concat(keys, rows, 2), graph.concat(seen, mask, 0)
-        result = attention_product(build, layer, query, keys, keys, seen)
-        return result if rotation is None else hadamard(build, result, rotation)
 
 
 class HyperConnections:

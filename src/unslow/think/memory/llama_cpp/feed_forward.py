@@ -3,6 +3,49 @@
 from unslow.think.memory.llama_cpp.build import Build
 from unslow.think.memory.llama_cpp.graph import Graph, Node, UnknownLayoutError
 
+_SOFTMAX, _SIGMOID, _SOFTMAX_AFTER, _ROOT_OF_SOFTPLUS = 1, 2, 3, 4
+"""How scores become weights, as `expert_gating_func` counts it."""
+
+
+def feed_forward(build: Build, layer: int, x: Node, scores: Node | None = None) -> Node:
+    """Whatever the layer's tensors say that it has; a router's scores may come from elsewhere."""
+    name, graph = build.block(layer), build.graph
+    if not build.has(f"{name}.ffn_gate_inp.weight"):
+        return dense(build, layer, x)
+    result = _chosen(build, layer, x, scores)
+    if build.has(f"{name}.ffn_up_shexp.weight"):
+        shared = dense(build, layer, x, "_shexp")  # the expert that every token uses, gated where it has a gate
+        if build.has(f"{name}.ffn_gate_inp_shexp.weight"):
+            score = build.linear(x, f"{name}.ffn_gate_inp_shexp")
+            gate = graph.unary(score)
+            if build.hyper.habits.divides_shared_gate:
+                gate = graph.binary("div", gate, score)
+            shared = graph.mul(shared, gate)
+        result = graph.add(result, shared)
+        return graph.scale(result) if build.hyper.habits.scales_shared_sum else result
+    if build.hyper.habits.mixes_dense and build.has(f"{name}.ffn_up.weight"):
+        return graph.scale(graph.add(dense(build, layer, x), result))
+    return result
+
+
+def dense(build: Build, layer: int, x: Node, suffix: str = "") -> Node:
+    """A network of two or three matrices."""
+    name, graph = f"{build.block(layer)}.ffn", build.graph
+    up = build.linear(x, f"{name}_up{suffix}")
+    if build.has(f"{name}_gate{suffix}.weight"):
+        inner = gated_activation(build, layer, build.linear(x, f"{name}_gate{suffix}"), up, "shexp")
+    elif build.weight(f"{name}_down{suffix}.weight").shape[0] * 2 == up.shape[0]:
+        inner = graph.glu(up)
+    else:
+        inner, scales = graph.unary(up), f"{name}.act.scales"
+        if build.has(scales):
+            inner = graph.binary("div", inner, build.weight(scales))
+        elif build.hyper.habits.squares:
+            inner = graph.unary(inner, "sqr")
+    if build.has(f"{name}_sub_norm.weight"):
+        inner = build.norm(inner, f"{name}_sub_norm")
+    return build.linear(inner, f"{name}_down{suffix}")
+
 
 def gated_activation(build: Build, layer: int, gate: Node, up: Node, what: str) -> Node:
     """The inner values of a layer's experts (`exp`), or of its other network (`shexp`)."""
@@ -22,8 +65,61 @@ def _bounded(graph: Graph, x: Node) -> Node:
     return graph.scale(graph.unary(graph.scale(x)))
 
 
-_SOFTMAX, _SIGMOID, _SOFTMAX_AFTER, _ROOT_OF_SOFTPLUS = 1, 2, 3, 4
-"""How scores become weights, as `expert_gating_func` counts it."""
+def _chosen(build: Build, layer: int, x: Node, scores: Node | None) -> Node:
+    """What the experts say; some read and answer in a narrower space (Nemotron 3 Super, Kimi K3)."""
+    graph, name = build.graph, f"{build.block(layer)}.ffn"
+    if build.has(f"{name}_up_chexps.weight"):  # then smaller ones that whole groups of them share (GroveMoE)
+        scores = build.linear(x, f"{name}_gate_inp")
+        first = experts_output(build, layer, x, scores)
+        return graph.add(first, graph.scale(experts_output(build, layer, first, scores, "chexps")))
+    space = next((s for s in ("latent", "routed") if build.has(f"{name}_{s}_down.weight")), "")
+    if not space:
+        return experts_output(build, layer, x, scores)
+    narrow = build.linear(x, f"{name}_{space}_down")
+    answer = experts_output(build, layer, narrow, scores or build.linear(x, f"{name}_gate_inp"))
+    if build.has(f"{name}_{space}_norm.weight"):
+        answer = build.norm(answer, f"{name}_{space}_norm")
+    return build.linear(answer, f"{name}_{space}_up")
+
+
+def two_networks(build: Build, layer: int, x: Node) -> Node:
+    """A network for all tokens and experts beside it, each with norms of its own (Gemma 4)."""
+    graph, name = build.graph, build.block(layer)
+    for_all = build.norm(dense(build, layer, build.norm(x, f"{name}.ffn_norm")), f"{name}.post_ffw_norm_1")
+    routed = graph.mul(graph.scale(graph.norm(x)), build.weight(f"{name}.ffn_gate_inp.scale"))
+    scores = graph.mul_mat(build.weight(f"{name}.ffn_gate_inp.weight"), routed)
+    chosen = experts_output(build, layer, build.norm(x, f"{name}.pre_ffw_norm_2"), scores)
+    return graph.add(for_all, build.norm(chosen, f"{name}.post_ffw_norm_2"))
+
+
+def experts_output(build: Build, layer: int, x: Node, scores: Node | None = None, kind: str = "exps") -> Node:
+    """Route each token to its experts, or to those of another kind, and add up what they say."""
+    graph, name = build.graph, build.block(layer)
+    width, tokens = x.shape[0], x.shape[1]
+    down = f"{name}.ffn_down_{kind}"
+    count = build.weight(f"{down}.weight").shape[2]
+    used = min(build.hyper.experts_used[layer], count)
+    if used < 1:
+        raise UnknownLayoutError(f"layer {layer} has experts, and uses none")
+    scores = build.linear(x, f"{name}.ffn_gate_inp") if scores is None else scores
+    chosen, weights = route_tokens(build, layer, scores, used, by_groups=count < scores.shape[0])
+    graph.expand(weights)
+    inner = graph.reshape(x, width, 1, tokens)
+    weighs_first = build.hyper.habits.weighs_experts_first
+    if weighs_first:
+        inner = graph.mul(graph.repeat(inner, width, used, tokens), weights)
+    inner = _inside(build, layer, inner, chosen, kind)
+    result = _expert_linear(build, inner, down, chosen)
+    if not weighs_first:
+        result = graph.mul(result, weights)
+    graph.expand(result)
+    # The experts' results added one after the other
+    width, _, tokens = result.shape[:3]
+    parts = [graph.expand(graph.view(result, (width, tokens), (result.strides[2],))) for _ in range(used)]
+    total = parts[0]
+    for part in parts[1:]:
+        total = graph.expand(graph.add(total, part))
+    return graph.cont(total) if used == 1 else total
 
 
 def route_tokens(build: Build, layer: int, scores: Node, used: int, *, by_groups: bool = False) -> tuple[Node, Node]:
@@ -81,36 +177,6 @@ def _selection(build: Build, layer: int, scores: Node, probabilities: Node) -> N
     return graph.reshape(masked, experts, tokens)
 
 
-def experts_output(build: Build, layer: int, x: Node, scores: Node | None = None, kind: str = "exps") -> Node:
-    """Route each token to its experts, or to those of another kind, and add up what they say."""
-    graph, name = build.graph, build.block(layer)
-    width, tokens = x.shape[0], x.shape[1]
-    down = f"{name}.ffn_down_{kind}"
-    count = build.weight(f"{down}.weight").shape[2]
-    used = min(build.hyper.experts_used[layer], count)
-    if used < 1:
-        raise UnknownLayoutError(f"layer {layer} has experts, and uses none")
-    scores = build.linear(x, f"{name}.ffn_gate_inp") if scores is None else scores
-    chosen, weights = route_tokens(build, layer, scores, used, by_groups=count < scores.shape[0])
-    graph.expand(weights)
-    inner = graph.reshape(x, width, 1, tokens)
-    weighs_first = build.hyper.habits.weighs_experts_first
-    if weighs_first:
-        inner = graph.mul(graph.repeat(inner, width, used, tokens), weights)
-    inner = _inside(build, layer, inner, chosen, kind)
-    result = _expert_linear(build, inner, down, chosen)
-    if not weighs_first:
-        result = graph.mul(result, weights)
-    graph.expand(result)
-    # The experts' results added one after the other
-    width, _, tokens = result.shape[:3]
-    parts = [graph.expand(graph.view(result, (width, tokens), (result.strides[2],))) for _ in range(used)]
-    total = parts[0]
-    for part in parts[1:]:
-        total = graph.expand(graph.add(total, part))
-    return graph.cont(total) if used == 1 else total
-
-
 def _inside(build: Build, layer: int, x: Node, chosen: Node, kind: str) -> Node:
     graph, name = build.graph, f"{build.block(layer)}.ffn"
     if build.has(f"{name}_gate_up_{kind}.weight"):
@@ -137,70 +203,3 @@ def _expert_linear(build: Build, x: Node, name: str, chosen: Node) -> Node:
     if build.has(f"{name}.bias"):
         product = graph.add_id(product, build.weight(f"{name}.bias"), chosen)
     return product
-
-
-def feed_forward(build: Build, layer: int, x: Node, scores: Node | None = None) -> Node:
-    """Whatever the layer's tensors say that it has; a router's scores may come from elsewhere."""
-    name, graph = build.block(layer), build.graph
-    if not build.has(f"{name}.ffn_gate_inp.weight"):
-        return dense(build, layer, x)
-    result = _chosen(build, layer, x, scores)
-    if build.has(f"{name}.ffn_up_shexp.weight"):
-        shared = dense(build, layer, x, "_shexp")  # the expert that every token uses, gated where it has a gate
-        if build.has(f"{name}.ffn_gate_inp_shexp.weight"):
-            score = build.linear(x, f"{name}.ffn_gate_inp_shexp")
-            gate = graph.unary(score)
-            if build.hyper.habits.divides_shared_gate:
-                gate = graph.binary("div", gate, score)
-            shared = graph.mul(shared, gate)
-        result = graph.add(result, shared)
-        return graph.scale(result) if build.hyper.habits.scales_shared_sum else result
-    if build.hyper.habits.mixes_dense and build.has(f"{name}.ffn_up.weight"):
-        return graph.scale(graph.add(dense(build, layer, x), result))
-    return result
-
-
-def dense(build: Build, layer: int, x: Node, suffix: str = "") -> Node:
-    """A network of two or three matrices."""
-    name, graph = f"{build.block(layer)}.ffn", build.graph
-    up = build.linear(x, f"{name}_up{suffix}")
-    if build.has(f"{name}_gate{suffix}.weight"):
-        inner = gated_activation(build, layer, build.linear(x, f"{name}_gate{suffix}"), up, "shexp")
-    elif build.weight(f"{name}_down{suffix}.weight").shape[0] * 2 == up.shape[0]:
-        inner = graph.glu(up)
-    else:
-        inner, scales = graph.unary(up), f"{name}.act.scales"
-        if build.has(scales):
-            inner = graph.binary("div", inner, build.weight(scales))
-        elif build.hyper.habits.squares:
-            inner = graph.unary(inner, "sqr")
-    if build.has(f"{name}_sub_norm.weight"):
-        inner = build.norm(inner, f"{name}_sub_norm")
-    return build.linear(inner, f"{name}_down{suffix}")
-
-
-def _chosen(build: Build, layer: int, x: Node, scores: Node | None) -> Node:
-    """What the experts say; some read and answer in a narrower space (Nemotron 3 Super, Kimi K3)."""
-    graph, name = build.graph, f"{build.block(layer)}.ffn"
-    if build.has(f"{name}_up_chexps.weight"):  # then smaller ones that whole groups of them share (GroveMoE)
-        scores = build.linear(x, f"{name}_gate_inp")
-        first = experts_output(build, layer, x, scores)
-        return graph.add(first, graph.scale(experts_output(build, layer, first, scores, "chexps")))
-    space = next((s for s in ("latent", "routed") if build.has(f"{name}_{s}_down.weight")), "")
-    if not space:
-        return experts_output(build, layer, x, scores)
-    narrow = build.linear(x, f"{name}_{space}_down")
-    answer = experts_output(build, layer, narrow, scores or build.linear(x, f"{name}_gate_inp"))
-    if build.has(f"{name}_{space}_norm.weight"):
-        answer = build.norm(answer, f"{name}_{space}_norm")
-    return build.linear(answer, f"{name}_{space}_up")
-
-
-def two_networks(build: Build, layer: int, x: Node) -> Node:
-    """A network for all tokens and experts beside it, each with norms of its own (Gemma 4)."""
-    graph, name = build.graph, build.block(layer)
-    for_all = build.norm(dense(build, layer, build.norm(x, f"{name}.ffn_norm")), f"{name}.post_ffw_norm_1")
-    routed = graph.mul(graph.scale(graph.norm(x)), build.weight(f"{name}.ffn_gate_inp.scale"))
-    scores = graph.mul_mat(build.weight(f"{name}.ffn_gate_inp.weight"), routed)
-    chosen = experts_output(build, layer, build.norm(x, f"{name}.pre_ffw_norm_2"), scores)
-    return graph.add(for_all, build.norm(chosen, f"{name}.post_ffw_norm_2"))

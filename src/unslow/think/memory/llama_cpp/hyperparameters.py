@@ -7,6 +7,12 @@ from unslow.facts.errors import UserError
 from unslow.facts.model import Blueprint
 from unslow.think.memo import remembered
 
+MOST_LAYERS = 512  # as many as llama.cpp takes (LLAMA_MAX_LAYERS)
+LOW_RATIO, HIGH_RATIO = 4, 128  # the tokens that make up a compressed row: few, of which an indexer picks, or many
+_POSITIONS_IN_SPACE = 4  # time, height, width and one more, where images have places too
+_STATE_TENSORS = ("ssm_conv1d", "ssm_conv1d_q", "shortconv.conv", "time_mix_key")
+"""A layer that has one of them keeps a state."""
+
 
 class Traits:
     """What is scaled, normed, bounded or weighed, and how."""
@@ -74,16 +80,6 @@ class Traits:
     def gating(self) -> int:
         """How a router turns scores into weights; softmax where the file does not say."""
         return int(self._said("expert_gating_func", self.habits.gating))
-
-
-MOST_LAYERS = 512  # as many as llama.cpp takes (LLAMA_MAX_LAYERS)
-
-LOW_RATIO, HIGH_RATIO = 4, 128  # the tokens that make up a compressed row: few, of which an indexer picks, or many
-
-_POSITIONS_IN_SPACE = 4  # time, height, width and one more, where images have places too
-
-_STATE_TENSORS = ("ssm_conv1d", "ssm_conv1d_q", "shortconv.conv", "time_mix_key")
-"""A layer that has one of them keeps a state."""
 
 
 def hyper_of(blueprint: Blueprint) -> "Hyper":

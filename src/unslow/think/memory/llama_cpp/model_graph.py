@@ -31,6 +31,16 @@ from unslow.think.memory.llama_cpp.recurrent import StateRows, mamba, short_conv
 from unslow.think.memory.llama_cpp.rwkv import Rwkv
 from unslow.think.memory.llama_cpp.transformer import add_output, embedded_tokens, end_layer, transformer_layer
 
+Mixer = Callable[[Build, int, Node, StateRows], Node]
+_BY_TENSOR: tuple[tuple[str, Mixer], ...] = (
+    ("ssm_conv1d_q.weight", kimi_delta),
+    ("ssm_ba.weight", delta_net),
+    ("ssm_beta.weight", delta_net),
+    ("shortconv.conv.weight", short_convolution),
+    ("attn_norm_2.weight", lightning_attention),
+)
+"""The first tensor that a layer has tells; one with none of them is a state-space layer."""
+
 
 class Inputs:
     """All inputs but the tokens and their positions."""
@@ -76,23 +86,6 @@ class Inputs:
     def state_rows(self) -> StateRows:
         """That of recurrent layers."""
         return state_rows(self._build)
-
-
-Mixer = Callable[[Build, int, Node, StateRows], Node]
-
-_BY_TENSOR: tuple[tuple[str, Mixer], ...] = (
-    ("ssm_conv1d_q.weight", kimi_delta),
-    ("ssm_ba.weight", delta_net),
-    ("ssm_beta.weight", delta_net),
-    ("shortconv.conv.weight", short_convolution),
-    ("attn_norm_2.weight", lightning_attention),
-)
-"""The first tensor that a layer has tells; one with none of them is a state-space layer."""
-
-
-def recurrent_mixer(build: Build, layer: int) -> Mixer:
-    """What a layer that keeps a state computes."""
-    return next((mixer for tensor, mixer in _BY_TENSOR if build.has(f"{build.block(layer)}.{tensor}")), mamba)
 
 
 def build_graph(build: Build) -> None:
@@ -160,3 +153,8 @@ def _mixed(build: Build, inputs: Inputs, layer: int, x: Node) -> Node:
         bias = inputs.distance_bias(layer)
         result = attended(build, layer, heads_of(build, layer, x), inputs.cache(layer), Extras(score_bias=bias))
     return attention_output(build, layer, x, result)
+
+
+def recurrent_mixer(build: Build, layer: int) -> Mixer:
+    """What a layer that keeps a state computes."""
+    return next((mixer for tensor, mixer in _BY_TENSOR if build.has(f"{build.block(layer)}.{tensor}")), mamba)

@@ -14,48 +14,7 @@ from unslow.think.memory.llama_cpp.graph import Node, four
 from unslow.think.memory.llama_cpp.hyperparameters import Hyper
 from unslow.think.memory.llama_cpp.settings import Settings
 
-_TOKENS, _SEQUENCES = 512, 3  # the sizes of the operations that are tried
-
-_TABLES = frozenset({"ffn_gate_tid2eid.weight", "attn_compressor_ape.weight", "indexer_compressor_ape.weight"})
-"""Weights that are looked up."""
-
-
-def trial_operation(hyper: Hyper, tensor: Tensor) -> Node:
-    """The operation for a weight of this name."""
-    weight = Node("none", tensor.type, four(tensor.shape))
-    name = tensor.name.split(".", 2)[-1]
-    if name in ("ssm_conv1d.weight", "shortconv.conv.weight"):
-        inputs = Node("none", "F32", (weight.shape[0] - 1 + _TOKENS, weight.shape[1], _SEQUENCES, 1))
-        return Node("ssm_conv", "F32", (weight.shape[1], _TOKENS, _SEQUENCES, 1), (inputs, weight))
-    if name == "ssm_a" and not _is_factor(hyper, tensor.name):
-        return _scan(hyper, weight)
-    if name in _TABLES:
-        rows = Node("none", "I32", (_TOKENS, 1, 1, 1))
-        return Node("get_rows", "F32", (weight.shape[0], _TOKENS, 1, 1), (weight, rows))
-    if len(tensor.shape) == 1 or not name.endswith(".weight"):
-        return Node("mul", "F32", weight.shape, (Node("none", "F32", weight.shape), weight))
-    inputs = Node("none", "F32", (weight.shape[0], _TOKENS, *weight.shape[2:]))
-    return Node("mul_mat", "F32", (weight.shape[1], *inputs.shape[1:]), (weight, inputs))
-
-
-def _is_factor(hyper: Hyper, name: str) -> bool:
-    """Whether a layer's decays are only multiplied with, as in gated delta networks (not in Kimi's)."""
-    block, tensors = name.removesuffix(".ssm_a"), hyper.blueprint.by_name
-    return f"{block}.ssm_conv1d.weight" in tensors and f"{block}.ssm_d" not in tensors
-
-
-def _scan(hyper: Hyper, decay: Node) -> Node:
-    number = hyper.blueprint.count
-    state = number("ssm.state_size") if decay.shape[0] == 1 else decay.shape[0]
-    heads, groups = decay.shape[1], max(1, number("ssm.group_count"))
-    length = number("ssm.inner_size") // max(1, heads)
-    states = Node("none", "F32", (state, length, heads, _SEQUENCES))
-    x = Node("none", "F32", (length, heads, _TOKENS, _SEQUENCES))
-    step = Node("none", "F32", (heads, _TOKENS, _SEQUENCES, 1))
-    into = out_of = Node("none", "F32", (state, groups, _TOKENS, _SEQUENCES))
-    return Node("ssm_scan", "F32", four((x.elements + states.elements,)), (states, x, step, decay, into, out_of))
-
-
+OUTPUT = -1  # the layer that the output counts as
 _LAYER = re.compile(r"blk\.(\d+)\.")
 _EXPERTS = re.compile(r"\.ffn_(up|down|gate|gate_up)_(ch|)exps")
 _INPUT = re.compile(r"(token_embd|position_embd|token_types|per_layer_token_embd)\b")
@@ -63,6 +22,9 @@ _INPUT = re.compile(r"(token_embd|position_embd|token_types|per_layer_token_embd
 _FIRST_LAYER = re.compile(r"(token_embd_norm|per_layer_model_proj|per_layer_proj_norm)\b")
 """What comes before the layers, and goes where the first one is."""
 _PER_LAYER = re.compile(r"rope_(freqs|factors_long|factors_short)\b")  # what all layers read, each on its own device
+_TOKENS, _SEQUENCES = 512, 3  # the sizes of the operations that are tried
+_TABLES = frozenset({"ffn_gate_tid2eid.weight", "attn_compressor_ape.weight", "indexer_compressor_ape.weight"})
+"""Weights that are looked up."""
 
 
 class _Name(NamedTuple):
@@ -71,22 +33,6 @@ class _Name(NamedTuple):
     is_input: bool
     is_first: bool
     is_of_experts: bool
-
-
-@lru_cache(maxsize=16384)
-def _read(name: str) -> _Name:
-    """The same few thousand names are asked for with every placement that is tried."""
-    layer = _LAYER.search(name)
-    return _Name(
-        int(layer[1]) if layer else None,
-        bool(_PER_LAYER.match(name)),
-        bool(_INPUT.match(name)),
-        bool(_FIRST_LAYER.match(name)),
-        bool(_EXPERTS.search(name)),
-    )
-
-
-OUTPUT = -1  # the layer that the output counts as
 
 
 class Places:
@@ -176,3 +122,52 @@ def _layer_places(layers: int, gpu_layers: int, shares: Sequence[float]) -> list
     start = layers + 1 - wanted
     on_gpus = (min(bisect_right(bounds, n / wanted), host - 1) for n in range(wanted))
     return [*[host] * start, *on_gpus]
+
+
+@lru_cache(maxsize=16384)
+def _read(name: str) -> _Name:
+    """The same few thousand names are asked for with every placement that is tried."""
+    layer = _LAYER.search(name)
+    return _Name(
+        int(layer[1]) if layer else None,
+        bool(_PER_LAYER.match(name)),
+        bool(_INPUT.match(name)),
+        bool(_FIRST_LAYER.match(name)),
+        bool(_EXPERTS.search(name)),
+    )
+
+
+def trial_operation(hyper: Hyper, tensor: Tensor) -> Node:
+    """The operation for a weight of this name."""
+    weight = Node("none", tensor.type, four(tensor.shape))
+    name = tensor.name.split(".", 2)[-1]
+    if name in ("ssm_conv1d.weight", "shortconv.conv.weight"):
+        inputs = Node("none", "F32", (weight.shape[0] - 1 + _TOKENS, weight.shape[1], _SEQUENCES, 1))
+        return Node("ssm_conv", "F32", (weight.shape[1], _TOKENS, _SEQUENCES, 1), (inputs, weight))
+    if name == "ssm_a" and not _is_factor(hyper, tensor.name):
+        return _scan(hyper, weight)
+    if name in _TABLES:
+        rows = Node("none", "I32", (_TOKENS, 1, 1, 1))
+        return Node("get_rows", "F32", (weight.shape[0], _TOKENS, 1, 1), (weight, rows))
+    if len(tensor.shape) == 1 or not name.endswith(".weight"):
+        return Node("mul", "F32", weight.shape, (Node("none", "F32", weight.shape), weight))
+    inputs = Node("none", "F32", (weight.shape[0], _TOKENS, *weight.shape[2:]))
+    return Node("mul_mat", "F32", (weight.shape[1], *inputs.shape[1:]), (weight, inputs))
+
+
+def _is_factor(hyper: Hyper, name: str) -> bool:
+    """Whether a layer's decays are only multiplied with, as in gated delta networks (not in Kimi's)."""
+    block, tensors = name.removesuffix(".ssm_a"), hyper.blueprint.by_name
+    return f"{block}.ssm_conv1d.weight" in tensors and f"{block}.ssm_d" not in tensors
+
+
+def _scan(hyper: Hyper, decay: Node) -> Node:
+    number = hyper.blueprint.count
+    state = number("ssm.state_size") if decay.shape[0] == 1 else decay.shape[0]
+    heads, groups = decay.shape[1], max(1, number("ssm.group_count"))
+    length = number("ssm.inner_size") // max(1, heads)
+    states = Node("none", "F32", (state, length, heads, _SEQUENCES))
+    x = Node("none", "F32", (length, heads, _TOKENS, _SEQUENCES))
+    step = Node("none", "F32", (heads, _TOKENS, _SEQUENCES, 1))
+    into = out_of = Node("none", "F32", (state, groups, _TOKENS, _SEQUENCES))
+    return Node("ssm_scan", "F32", four((x.elements + states.elements,)), (states, x, step, decay, into, out_of))

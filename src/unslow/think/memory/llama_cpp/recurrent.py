@@ -14,77 +14,6 @@ class StateRows(NamedTuple):
     others: Node
 
 
-def state_rows(build: Build) -> StateRows:
-    """The input that all recurrent layers read."""
-    slots = build.settings.slots
-    rows = build.graph.input("I32", slots, name="state rows")
-    return StateRows(build.graph.view(rows, (slots,)), build.graph.view(rows, (0,)))
-
-
-def by_sequence(build: Build, x: Node) -> Node:
-    """The tokens of a batch divided among its sequences: (width, tokens, sequences)."""
-    return build.graph.reshape(x, x.shape[0], build.sequence_tokens, build.settings.slots)
-
-
-def convolution_cache(build: Build, layer: int) -> Node:
-    """The last inputs of a layer's convolution, of all sequences."""
-    return build.cached("F32", layer, build.hyper.convolution_elements, build.settings.slots)
-
-
-def memory_cache(build: Build, layer: int) -> Node:
-    """What a layer carries from token to token, of all sequences."""
-    return build.cached("F32", layer, build.hyper.memory_elements, build.settings.slots)
-
-
-def load_state(build: Build, cache: Node, rows: StateRows, read: Callable[[Node, Node], Node] | None = None) -> Node:
-    """The states of this batch's sequences, copied out of the cache; or what `read` makes of the states and rows."""
-    graph = build.graph
-    elements, sequences = cache.shape[:2]
-    states = graph.reshape(cache, elements, sequences)
-    fresh = graph.view(states, (elements,))
-    graph.expand(Node("scale", fresh.kind, fresh.shape, (fresh,), strides=fresh.strides, view_of=fresh))
-    result = graph.expand((read or graph.get_rows)(states, rows.used))
-    others = graph.get_rows(states, rows.others)
-    graph.expand(graph.copy_to(others, graph.view(cache, (elements, 0), (cache.strides[1],))))
-    return result
-
-
-def store_state(build: Build, cache: Node, state: Node) -> None:
-    """Write the states back."""
-    target = build.graph.view(cache, cache.shape[:2], (cache.strides[1],))
-    build.graph.expand(build.graph.copy_to(state, target))
-
-
-def with_last_inputs(build: Build, layer: int, rows: StateRows, x: Node, kernel: int) -> Node:
-    """The inputs of a convolution, (tokens, channels, sequences), after the last ones of the batch before."""
-    graph = build.graph
-    channels, sequences = x.shape[0], x.shape[2]
-    cache = convolution_cache(build, layer)
-    before = graph.reshape(load_state(build, cache, rows), kernel - 1, channels, sequences)
-    joined = graph.concat(before, graph.transpose(x), 0)
-    last = graph.view(joined, (kernel - 1, channels, sequences), joined.strides[1:3])
-    store_state(build, cache, last)
-    return joined
-
-
-def convolved(build: Build, inputs: Node, kernel: Node) -> Node:
-    """Each channel summed up over as many tokens as the kernel is long: (channels, tokens, sequences)."""
-    tokens = inputs.shape[0] - kernel.shape[0] + 1
-    return build.graph.special("ssm_conv", (inputs.shape[1], tokens, inputs.shape[2], 1), inputs, kernel)
-
-
-def short_convolution(build: Build, layer: int, x: Node, rows: StateRows) -> Node:
-    """A whole layer: three parts by one product, of which one is convolved and two are gates."""
-    graph, name = build.graph, f"{build.block(layer)}.shortconv"
-    joined = build.linear(by_sequence(build, x), f"{name}.in_proj")
-    shape = (joined.shape[0] // 3, *joined.shape[1:3])
-    before, after, inner = (graph.view(joined, shape, joined.strides[1:3]) for _ in range(3))
-    kernel = build.weight(f"{name}.conv.weight")
-    inputs = with_last_inputs(build, layer, rows, graph.mul(before, inner), kernel.shape[0])
-    y = build.linear(graph.mul(after, convolved(build, inputs, kernel)), f"{name}.out_proj")
-    return graph.reshape(y, y.shape[0], build.tokens)
-
-
 class _Sizes(NamedTuple):
     state: int  # What each channel remembers
     inner: int  # All channels: the heads' lengths together
@@ -113,11 +42,6 @@ def mamba(build: Build, layer: int, x: Node, rows: StateRows) -> Node:
         kind = _plamo_2 if build.weight(f"{name}.ssm_a").shape[1] == 1 else _mamba_1
     result = build.linear(kind(build, layer, by_sequence(build, x), rows), f"{name}.ssm_out")
     return build.graph.reshape(result, result.shape[0], build.tokens)
-
-
-def _sizes(build: Build, heads: int, groups: int) -> _Sizes:
-    state, inner = build.size("ssm.state_size"), build.size("ssm.inner_size")
-    return _Sizes(state, inner, heads, groups, build.sequence_tokens, build.settings.slots)
 
 
 def _mamba_1(build: Build, layer: int, x: Node, rows: StateRows) -> Node:
@@ -189,6 +113,11 @@ def _plamo_2(build: Build, layer: int, x: Node, rows: StateRows) -> Node:
     return graph.view(y, (sizes.inner, sizes.tokens, sizes.sequences), y.strides[2:4])
 
 
+def _sizes(build: Build, heads: int, groups: int) -> _Sizes:
+    state, inner = build.size("ssm.state_size"), build.size("ssm.inner_size")
+    return _Sizes(state, inner, heads, groups, build.sequence_tokens, build.settings.slots)
+
+
 def _activated(build: Build, layer: int, inputs: Node, rows: StateRows) -> Node:
     name = f"{build.block(layer)}.ssm_conv1d"
     kernel = build.weight(f"{name}.weight")
@@ -234,3 +163,74 @@ def _whole(build: Build, y: Node, sizes: _Sizes) -> Node:
     row = row_bytes("F32", sizes.head_length)
     strides = (row, row * sizes.heads, row * sizes.heads * sizes.tokens)
     return build.graph.view(y, sizes.by_head, strides)
+
+
+def short_convolution(build: Build, layer: int, x: Node, rows: StateRows) -> Node:
+    """A whole layer: three parts by one product, of which one is convolved and two are gates."""
+    graph, name = build.graph, f"{build.block(layer)}.shortconv"
+    joined = build.linear(by_sequence(build, x), f"{name}.in_proj")
+    shape = (joined.shape[0] // 3, *joined.shape[1:3])
+    before, after, inner = (graph.view(joined, shape, joined.strides[1:3]) for _ in range(3))
+    kernel = build.weight(f"{name}.conv.weight")
+    inputs = with_last_inputs(build, layer, rows, graph.mul(before, inner), kernel.shape[0])
+    y = build.linear(graph.mul(after, convolved(build, inputs, kernel)), f"{name}.out_proj")
+    return graph.reshape(y, y.shape[0], build.tokens)
+
+
+def with_last_inputs(build: Build, layer: int, rows: StateRows, x: Node, kernel: int) -> Node:
+    """The inputs of a convolution, (tokens, channels, sequences), after the last ones of the batch before."""
+    graph = build.graph
+    channels, sequences = x.shape[0], x.shape[2]
+    cache = convolution_cache(build, layer)
+    before = graph.reshape(load_state(build, cache, rows), kernel - 1, channels, sequences)
+    joined = graph.concat(before, graph.transpose(x), 0)
+    last = graph.view(joined, (kernel - 1, channels, sequences), joined.strides[1:3])
+    store_state(build, cache, last)
+    return joined
+
+
+def convolved(build: Build, inputs: Node, kernel: Node) -> Node:
+    """Each channel summed up over as many tokens as the kernel is long: (channels, tokens, sequences)."""
+    tokens = inputs.shape[0] - kernel.shape[0] + 1
+    return build.graph.special("ssm_conv", (inputs.shape[1], tokens, inputs.shape[2], 1), inputs, kernel)
+
+
+def by_sequence(build: Build, x: Node) -> Node:
+    """The tokens of a batch divided among its sequences: (width, tokens, sequences)."""
+    return build.graph.reshape(x, x.shape[0], build.sequence_tokens, build.settings.slots)
+
+
+def state_rows(build: Build) -> StateRows:
+    """The input that all recurrent layers read."""
+    slots = build.settings.slots
+    rows = build.graph.input("I32", slots, name="state rows")
+    return StateRows(build.graph.view(rows, (slots,)), build.graph.view(rows, (0,)))
+
+
+def load_state(build: Build, cache: Node, rows: StateRows, read: Callable[[Node, Node], Node] | None = None) -> Node:
+    """The states of this batch's sequences, copied out of the cache; or what `read` makes of the states and rows."""
+    graph = build.graph
+    elements, sequences = cache.shape[:2]
+    states = graph.reshape(cache, elements, sequences)
+    fresh = graph.view(states, (elements,))
+    graph.expand(Node("scale", fresh.kind, fresh.shape, (fresh,), strides=fresh.strides, view_of=fresh))
+    result = graph.expand((read or graph.get_rows)(states, rows.used))
+    others = graph.get_rows(states, rows.others)
+    graph.expand(graph.copy_to(others, graph.view(cache, (elements, 0), (cache.strides[1],))))
+    return result
+
+
+def store_state(build: Build, cache: Node, state: Node) -> None:
+    """Write the states back."""
+    target = build.graph.view(cache, cache.shape[:2], (cache.strides[1],))
+    build.graph.expand(build.graph.copy_to(state, target))
+
+
+def convolution_cache(build: Build, layer: int) -> Node:
+    """The last inputs of a layer's convolution, of all sequences."""
+    return build.cached("F32", layer, build.hyper.convolution_elements, build.settings.slots)
+
+
+def memory_cache(build: Build, layer: int) -> Node:
+    """What a layer carries from token to token, of all sequences."""
+    return build.cached("F32", layer, build.hyper.memory_elements, build.settings.slots)

@@ -13,148 +13,7 @@ from unslow.think.memory.llama_cpp.recurrent import (
 )
 
 _MIXES = "wkvrg"  # what a token and its predecessor are mixed for: decay, key, value, receptance, gate
-
-
-def time_mixed_6(build: Build, layer: int, token: Node, before: Node, rows: StateRows) -> Node:
-    """The first half of a layer, of tokens and their predecessors: (width, tokens, sequences)."""
-    graph, name, shape = build.graph, f"{build.block(layer)}.time_mix", head_shape(build)
-    mixes = dict(zip(_MIXES, _mixes(build, layer, token, before), strict=True))
-    receptance = build.linear(mixes["r"], f"{name}_receptance")
-    key, value = (_repeated(build, layer, build.linear(mixes[part[0]], f"{name}_{part}")) for part in ("key", "value"))
-    gate = graph.unary(build.linear(mixes["g"], f"{name}_gate"))
-    key, value, receptance = (graph.reshape(n, *shape) for n in (key, value, receptance))
-    decay = graph.unary(build.linear(mixes["w"], f"{name}_decay_w1"))
-    decay = graph.add(build.linear(decay, f"{name}_decay_w2"), build.weight(f"{name}_decay.weight"))
-    decay = graph.reshape(graph.unary(graph.unary(graph.unary(decay))), *shape)
-    if build.has(f"{name}_first.weight"):
-        first = build.weight(f"{name}_first.weight")
-        y = heard(build, layer, rows, "rwkv_wkv6", key, value, receptance, first, decay)
-    else:
-        key = graph.binary("sub", key, graph.mul(key, decay))
-        y = heard(build, layer, rows, "gated_linear_attn", key, value, receptance, decay)
-    y = graph.mul(normed_heads(build, layer, y), gate)
-    y = build.linear(y, f"{name}_output")
-    return graph.reshape(y, y.shape[0], build.sequence_tokens, build.settings.slots)
-
-
-def head_shape(build: Build) -> tuple[int, int, int]:
-    """The shape of all heads."""
-    size = build.size("wkv.head_size")
-    return size, build.hyper.width // size, build.tokens
-
-
-def heard(build: Build, layer: int, rows: StateRows, op: str, *operands: Node) -> Node:
-    """What all tokens hear through the memory by one kernel; the memory after the last one is written back."""
-    graph, cache = build.graph, memory_cache(build, layer)
-    size, heads, tokens = head_shape(build)
-    state = load_state(build, cache, rows)
-    result = graph.special(op, (size * heads, tokens + size * build.settings.slots, 1, 1), *operands, state)
-    store_state(build, cache, graph.view(result, (cache.elements,)))
-    return graph.view(result, (size * heads * tokens,))
-
-
-def normed_heads(build: Build, layer: int, y: Node) -> Node:
-    """Each head brought to one length, where the layer has a norm for it."""
-    graph, name, width = build.graph, f"{build.block(layer)}.time_mix_ln", build.hyper.width
-    if not build.has(f"{name}.weight"):
-        return graph.reshape(y, width, build.tokens)
-    y = graph.norm(graph.reshape(y, *head_shape(build)), "norm")
-    y = graph.mul(graph.reshape(y, width, build.tokens), build.weight(f"{name}.weight"))
-    return graph.add(y, build.weight(f"{name}.bias"))
-
-
-def _mixes(build: Build, layer: int, token: Node, before: Node) -> list[Node]:
-    """The five mixes of a token and its predecessor, whose shares depend on both."""
-    graph, name = build.graph, f"{build.block(layer)}.time_mix"
-    width, tokens = build.hyper.width, build.tokens
-    change, token = (graph.reshape(n, width, tokens) for n in (graph.binary("sub", before, token), token))
-    mixed = graph.add(graph.mul(change, build.weight(f"{name}_lerp_x.weight")), token)
-    # How much of its predecessor each token takes for each mix
-    shares = graph.unary(build.linear(mixed, f"{name}_w1"))
-    shares = graph.reshape(shares, shares.shape[0] // len(_MIXES), 1, len(_MIXES), tokens)
-    shares = graph.cont(graph.permute(shares, 0, 1, 3, 2))
-    wide = build.weight(f"{name}_w2.weight")
-    shares = graph.mul_mat(graph.reshape(wide, *wide.shape[:2], 1, len(_MIXES)), shares)
-    fused = build.has(f"{name}_lerp_fused.weight")
-    if fused:
-        change, token = (graph.reshape(n, width, 1, tokens) for n in (change, token))
-        shares = _mix(build, f"{name}_lerp_fused", shares, change, token)
-    parts = [graph.view(shares, (width, tokens), (row_bytes("F32", width),)) for _ in _MIXES]
-    if fused:
-        return parts
-    return [
-        _mix(build, f"{name}_lerp_{letter}", part, change, token) for letter, part in zip(_MIXES, parts, strict=True)
-    ]
-
-
-def _mix(build: Build, name: str, shares: Node, change: Node, token: Node) -> Node:
-    graph = build.graph
-    return graph.add(graph.mul(graph.add(shares, build.weight(f"{name}.weight")), change), token)
-
-
-def _repeated(build: Build, layer: int, x: Node) -> Node:
-    """A key or value for each head, where several heads share one."""
-    size, heads, tokens = head_shape(build)
-    kv_heads = build.hyper.kv_heads[layer]
-    if kv_heads in (0, heads):
-        return x
-    apart = build.graph.reshape(x, size, 1, kv_heads, tokens)
-    return build.graph.repeat(apart, size, heads // kv_heads, kv_heads, tokens)
-
-
 _MIXES_OF_7 = (5, 6)  # of a token and its predecessor, for each layer: without a gate, and with one
-
-
-def time_mixed_7(
-    build: Build, layer: int, token: Node, before: Node, rows: StateRows, first_value: Node | None
-) -> tuple[Node, Node]:
-    """The first half of a layer, (width, tokens, sequences), and the first layer's values."""
-    graph, name, shape = build.graph, f"{build.block(layer)}.time_mix", head_shape(build)
-    for_receptance, for_decay, for_key, for_value, for_rate, *for_gate = _mixes_of_7(build, layer, token, before)
-    receptance = build.linear(for_receptance, f"{name}_receptance")
-    decay = graph.unary(graph.scale(graph.unary(_narrow(build, f"{name}_w", for_decay, activated=True))))
-    key, value = build.linear(for_key, f"{name}_key"), build.linear(for_value, f"{name}_value")
-    if first_value is None:
-        first_value = value
-    else:
-        share = graph.unary(_narrow(build, f"{name}_v", for_value))
-        value = graph.add(value, graph.mul(graph.binary("sub", first_value, value), share))
-    rate = graph.unary(_narrow(build, f"{name}_a", for_rate))
-    removed = graph.reshape(graph.mul(key, build.weight(f"{name}_k_k.weight")), *shape)
-    removed = graph.norm(removed, "l2_norm")
-    weighted = graph.mul(key, build.weight(f"{name}_k_a.weight"))
-    key = graph.add(key, graph.binary("sub", graph.mul(rate, weighted), weighted))
-    receptance, decay, key, value, rate = (graph.reshape(n, *shape) for n in (receptance, decay, key, value, rate))
-    replaced = graph.unary(removed), graph.mul(removed, rate)
-    y = heard(build, layer, rows, "rwkv_wkv7", receptance, decay, key, value, *replaced)
-    y = normed_heads(build, layer, y)
-    bonus = graph.reshape(build.weight(f"{name}_r_k.weight"), *shape[:2])
-    bonus = graph.sum_rows(graph.mul(graph.mul(key, receptance), bonus))
-    y = graph.add(y, graph.reshape(graph.mul(value, bonus), *y.shape))
-    if for_gate:
-        y = graph.mul(y, _narrow(build, f"{name}_g", for_gate[0], activated=True))
-    y = build.linear(y, f"{name}_output")
-    return graph.reshape(y, y.shape[0], build.sequence_tokens, build.settings.slots), first_value
-
-
-def _mixes_of_7(build: Build, layer: int, token: Node, before: Node) -> list[Node]:
-    """A token and its predecessor in fixed shares."""
-    graph = build.graph
-    width, tokens = build.hyper.width, build.tokens
-    shares = build.weight(f"{build.block(layer)}.time_mix_lerp_fused.weight")
-    if shares.shape[3] not in _MIXES_OF_7:
-        raise UnknownLayoutError(f"the layers of RWKV 7 have 5 or 6 mixes, and not {shares.shape[3]}")
-    change = graph.binary("sub", before, token)
-    change = graph.repeat(change, *change.shape[:3], shares.shape[3])
-    mixes = graph.add(graph.mul(change, shares), token)
-    return [graph.view(mixes, (width, tokens), (row_bytes("F32", width),)) for _ in range(shares.shape[3])]
-
-
-def _narrow(build: Build, name: str, x: Node, *, activated: bool = False) -> Node:
-    """Two products with a narrow middle, and a bias where it has one."""
-    inner = build.linear(x, f"{name}1")
-    y = build.linear(build.graph.unary(inner) if activated else inner, f"{name}2")
-    return build.graph.add(y, build.weight(f"{name}0.weight")) if build.has(f"{name}0.weight") else y
 
 
 class Rwkv:
@@ -221,3 +80,142 @@ def _shifted(build: Build, before: Node, x: Node) -> Node:
 
 def _last(build: Build, x: Node) -> Node:
     return build.graph.view(x, (x.shape[0], 1, x.shape[2]), x.strides[1:3])
+
+
+def time_mixed_6(build: Build, layer: int, token: Node, before: Node, rows: StateRows) -> Node:
+    """The first half of a layer, of tokens and their predecessors: (width, tokens, sequences)."""
+    graph, name, shape = build.graph, f"{build.block(layer)}.time_mix", head_shape(build)
+    mixes = dict(zip(_MIXES, _mixes(build, layer, token, before), strict=True))
+    receptance = build.linear(mixes["r"], f"{name}_receptance")
+    key, value = (_repeated(build, layer, build.linear(mixes[part[0]], f"{name}_{part}")) for part in ("key", "value"))
+    gate = graph.unary(build.linear(mixes["g"], f"{name}_gate"))
+    key, value, receptance = (graph.reshape(n, *shape) for n in (key, value, receptance))
+    decay = graph.unary(build.linear(mixes["w"], f"{name}_decay_w1"))
+    decay = graph.add(build.linear(decay, f"{name}_decay_w2"), build.weight(f"{name}_decay.weight"))
+    decay = graph.reshape(graph.unary(graph.unary(graph.unary(decay))), *shape)
+    if build.has(f"{name}_first.weight"):
+        first = build.weight(f"{name}_first.weight")
+        y = heard(build, layer, rows, "rwkv_wkv6", key, value, receptance, first, decay)
+    else:
+        key = graph.binary("sub", key, graph.mul(key, decay))
+        y = heard(build, layer, rows, "gated_linear_attn", key, value, receptance, decay)
+    y = graph.mul(normed_heads(build, layer, y), gate)
+    y = build.linear(y, f"{name}_output")
+    return graph.reshape(y, y.shape[0], build.sequence_tokens, build.settings.slots)
+
+
+def _mixes(build: Build, layer: int, token: Node, before: Node) -> list[Node]:
+    """The five mixes of a token and its predecessor, whose shares depend on both."""
+    graph, name = build.graph, f"{build.block(layer)}.time_mix"
+    width, tokens = build.hyper.width, build.tokens
+    change, token = (graph.reshape(n, width, tokens) for n in (graph.binary("sub", before, token), token))
+    mixed = graph.add(graph.mul(change, build.weight(f"{name}_lerp_x.weight")), token)
+    # How much of its predecessor each token takes for each mix
+    shares = graph.unary(build.linear(mixed, f"{name}_w1"))
+    shares = graph.reshape(shares, shares.shape[0] // len(_MIXES), 1, len(_MIXES), tokens)
+    shares = graph.cont(graph.permute(shares, 0, 1, 3, 2))
+    wide = build.weight(f"{name}_w2.weight")
+    shares = graph.mul_mat(graph.reshape(wide, *wide.shape[:2], 1, len(_MIXES)), shares)
+    fused = build.has(f"{name}_lerp_fused.weight")
+    if fused:
+        change, token = (graph.reshape(n, width, 1, tokens) for n in (change, token))
+        shares = _mix(build, f"{name}_lerp_fused", shares, change, token)
+    parts = [graph.view(shares, (width, tokens), (row_bytes("F32", width),)) for _ in _MIXES]
+    if fused:
+        return parts
+    return [
+        _mix(build, f"{name}_lerp_{letter}", part, change, token) for letter, part in zip(_MIXES, parts, strict=True)
+    ]
+
+
+def _mix(build: Build, name: str, shares: Node, change: Node, token: Node) -> Node:
+    graph = build.graph
+    return graph.add(graph.mul(graph.add(shares, build.weight(f"{name}.weight")), change), token)
+
+
+def _repeated(build: Build, layer: int, x: Node) -> Node:
+    """A key or value for each head, where several heads share one."""
+    size, heads, tokens = head_shape(build)
+    kv_heads = build.hyper.kv_heads[layer]
+    if kv_heads in (0, heads):
+        return x
+    apart = build.graph.reshape(x, size, 1, kv_heads, tokens)
+    return build.graph.repeat(apart, size, heads // kv_heads, kv_heads, tokens)
+
+
+def time_mixed_7(
+    build: Build, layer: int, token: Node, before: Node, rows: StateRows, first_value: Node | None
+) -> tuple[Node, Node]:
+    """The first half of a layer, (width, tokens, sequences), and the first layer's values."""
+    graph, name, shape = build.graph, f"{build.block(layer)}.time_mix", head_shape(build)
+    for_receptance, for_decay, for_key, for_value, for_rate, *for_gate = _mixes_of_7(build, layer, token, before)
+    receptance = build.linear(for_receptance, f"{name}_receptance")
+    decay = graph.unary(graph.scale(graph.unary(_narrow(build, f"{name}_w", for_decay, activated=True))))
+    key, value = build.linear(for_key, f"{name}_key"), build.linear(for_value, f"{name}_value")
+    if first_value is None:
+        first_value = value
+    else:
+        share = graph.unary(_narrow(build, f"{name}_v", for_value))
+        value = graph.add(value, graph.mul(graph.binary("sub", first_value, value), share))
+    rate = graph.unary(_narrow(build, f"{name}_a", for_rate))
+    removed = graph.reshape(graph.mul(key, build.weight(f"{name}_k_k.weight")), *shape)
+    removed = graph.norm(removed, "l2_norm")
+    weighted = graph.mul(key, build.weight(f"{name}_k_a.weight"))
+    key = graph.add(key, graph.binary("sub", graph.mul(rate, weighted), weighted))
+    receptance, decay, key, value, rate = (graph.reshape(n, *shape) for n in (receptance, decay, key, value, rate))
+    replaced = graph.unary(removed), graph.mul(removed, rate)
+    y = heard(build, layer, rows, "rwkv_wkv7", receptance, decay, key, value, *replaced)
+    y = normed_heads(build, layer, y)
+    bonus = graph.reshape(build.weight(f"{name}_r_k.weight"), *shape[:2])
+    bonus = graph.sum_rows(graph.mul(graph.mul(key, receptance), bonus))
+    y = graph.add(y, graph.reshape(graph.mul(value, bonus), *y.shape))
+    if for_gate:
+        y = graph.mul(y, _narrow(build, f"{name}_g", for_gate[0], activated=True))
+    y = build.linear(y, f"{name}_output")
+    return graph.reshape(y, y.shape[0], build.sequence_tokens, build.settings.slots), first_value
+
+
+def _mixes_of_7(build: Build, layer: int, token: Node, before: Node) -> list[Node]:
+    """A token and its predecessor in fixed shares."""
+    graph = build.graph
+    width, tokens = build.hyper.width, build.tokens
+    shares = build.weight(f"{build.block(layer)}.time_mix_lerp_fused.weight")
+    if shares.shape[3] not in _MIXES_OF_7:
+        raise UnknownLayoutError(f"the layers of RWKV 7 have 5 or 6 mixes, and not {shares.shape[3]}")
+    change = graph.binary("sub", before, token)
+    change = graph.repeat(change, *change.shape[:3], shares.shape[3])
+    mixes = graph.add(graph.mul(change, shares), token)
+    return [graph.view(mixes, (width, tokens), (row_bytes("F32", width),)) for _ in range(shares.shape[3])]
+
+
+def _narrow(build: Build, name: str, x: Node, *, activated: bool = False) -> Node:
+    """Two products with a narrow middle, and a bias where it has one."""
+    inner = build.linear(x, f"{name}1")
+    y = build.linear(build.graph.unary(inner) if activated else inner, f"{name}2")
+    return build.graph.add(y, build.weight(f"{name}0.weight")) if build.has(f"{name}0.weight") else y
+
+
+def head_shape(build: Build) -> tuple[int, int, int]:
+    """The shape of all heads."""
+    size = build.size("wkv.head_size")
+    return size, build.hyper.width // size, build.tokens
+
+
+def heard(build: Build, layer: int, rows: StateRows, op: str, *operands: Node) -> Node:
+    """What all tokens hear through the memory by one kernel; the memory after the last one is written back."""
+    graph, cache = build.graph, memory_cache(build, layer)
+    size, heads, tokens = head_shape(build)
+    state = load_state(build, cache, rows)
+    result = graph.special(op, (size * heads, tokens + size * build.settings.slots, 1, 1), *operands, state)
+    store_state(build, cache, graph.view(result, (cache.elements,)))
+    return graph.view(result, (size * heads * tokens,))
+
+
+def normed_heads(build: Build, layer: int, y: Node) -> Node:
+    """Each head brought to one length, where the layer has a norm for it."""
+    graph, name, width = build.graph, f"{build.block(layer)}.time_mix_ln", build.hyper.width
+    if not build.has(f"{name}.weight"):
+        return graph.reshape(y, width, build.tokens)
+    y = graph.norm(graph.reshape(y, *head_shape(build)), "norm")
+    y = graph.mul(graph.reshape(y, width, build.tokens), build.weight(f"{name}.weight"))
+    return graph.add(y, build.weight(f"{name}.bias"))

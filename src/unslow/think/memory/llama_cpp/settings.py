@@ -7,14 +7,6 @@ from unslow.facts.values import padded
 CELLS_PADDING = 256  # the context, and the cells of each slot, are multiples of this
 
 
-def ollama_micro_batch(context: int) -> int:
-    """What Ollama takes for a context of one request where memory allows it, else 512.
-
-    generationBatchForContext in its server/sched.go, since 0.30.
-    """
-    return 512 if context <= 4096 else 1024 if context <= 32768 else 2048  # noqa: PLR2004
-
-
 class Settings(NamedTuple):
     """The settings that decide memory."""
 
@@ -86,3 +78,11 @@ class Settings(NamedTuple):
     def most_outputs(self) -> int:
         """The tokens of a piece whose logits are wanted at most."""
         return min(self.whole_context, self.used_micro_batch, self.outputs or self.used_batch)
+
+
+def ollama_micro_batch(context: int) -> int:
+    """What Ollama takes for a context of one request where memory allows it, else 512.
+
+    generationBatchForContext in its server/sched.go, since 0.30.
+    """
+    return 512 if context <= 4096 else 1024 if context <= 32768 else 2048  # noqa: PLR2004

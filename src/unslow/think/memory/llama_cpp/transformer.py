@@ -8,6 +8,8 @@ from unslow.think.memory.llama_cpp.feed_forward import dense, experts_output, fe
 from unslow.think.memory.llama_cpp.graph import Node
 from unslow.think.memory.llama_cpp.places import OUTPUT
 
+Mixer = Callable[[Node], Node]  # what lets the tokens of a layer see each other
+
 
 class Start(NamedTuple):
     """What layers read: the first one `x`, and later ones what else an architecture keeps from the start."""
@@ -15,6 +17,15 @@ class Start(NamedTuple):
     x: Node
     rows: Node  # The embeddings as they were looked up
     for_layers: Node | None  # Embeddings of the tokens for each layer: (length, tokens, layers) (Gemma 3n and 4)
+
+
+class _Norms(NamedTuple):
+    """The names of a layer's norms, by what they do; empty where there is none."""
+
+    first: str
+    after_mixing: str
+    second: str
+    after_feeding: str
 
 
 def embedded_tokens(build: Build) -> Start:
@@ -64,18 +75,6 @@ def embedding_for_layer(build: Build, layer: int, x: Node, for_layers: Node) -> 
     own = graph.view(for_layers, for_layers.shape[:2])
     gate = graph.unary(build.linear(x, f"{name}.inp_gate"))
     return build.norm(build.linear(graph.mul(gate, own), f"{name}.proj"), f"{name}.post_norm")
-
-
-Mixer = Callable[[Node], Node]  # what lets the tokens of a layer see each other
-
-
-class _Norms(NamedTuple):
-    """The names of a layer's norms, by what they do; empty where there is none."""
-
-    first: str
-    after_mixing: str
-    second: str
-    after_feeding: str
 
 
 def transformer_layer(build: Build, layer: int, x: Node, mix: Mixer) -> Node:

@@ -9,23 +9,146 @@ from unslow.think.plan.llama_cpp.pieces import Pieces
 from unslow.think.plan.llama_cpp.placing import SEVERAL, Kind, Ledger, Placing, fewest_on_host, split_layers
 from unslow.think.plan.llama_cpp.question import Abilities
 
-# What is known of compute buffers: as laid out, and as they are bound to be before that.
-# Placings that leave the same sort of work to the host need the same buffers, or nearly. As a rule a larger micro-batch
-# needs no smaller ones, and more with the host doesn't either; a part of what those need is a bound.
-
 Sizes = tuple[int, ...]  # of each GPU
 Guesses = Mapping[Kind, Sizes]
+Split = tuple[int, ...]  # how many layers each GPU has
+Rooms = Mapping[Kind, tuple[float, ...]]
+"""What each GPU has for weights and cache, by the sort of placing: every sort has buffers of its own."""
+Placed = tuple[Placing, tuple[int, ...]]  # a placing, and how many layers each GPU has
 _SMALLEST = 0.6
 """Of what a model needs with less on the host, what it needs at least: as a rule more, but with all layers of Falcon-H1
 on the host so little does (tests/think/plan/llama_cpp/test_buffer_bounds.py)."""
-
 _HALF = 0.5
 """Of what a sort of placings needs with a smaller micro-batch, what it needs at least: as a rule more, but seldom the
 copies of two layers' keys and values lie side by side with the smaller one, and those of one with the larger."""
 
 
+class Tried:
+    """The placings tried of one way; what follows from each answer is kept, so that nothing is laid out twice."""
+
+    def __init__(self) -> None:
+        self.times = 0
+        self._most: dict[Placing, float] = {}
+        """By the smallest placing of a sort: what of it may lie on GPUs."""
+        self._splits: set[tuple[Placing, Split]] = set()
+        self._fewest: dict[int, tuple[int, int]] = {}
+        """By whole layers with the host: the pieces beside them with which it fits; with more it is no quicker."""
+        self._least = -1
+        """What GPUs must have more than: with so little there, the host has no room for the rest."""
+        self._is_host_open = True
+
+    def fits(self, placing: Placing) -> None:
+        """It was found."""
+        self.times += 1
+        self._fewest[placing.whole] = (placing.apart, placing.pieces)
+
+    def lacks_gpu(self, placing: Placing, gpu_bytes: int, split: Split = (), better: Split = ()) -> None:
+        """GPUs have no room for that, nor for more of its sort, unless there is a split that was not tried yet."""
+        self.times += 1
+        self._splits.add((placing, split))
+        if (placing, better) in self._splits or better == split:
+            # The smallest placing with as many whole layers, and as many pieces of the layer after the last
+            self._most[Placing(placing.whole, min(placing.apart, 1), placing.pieces)] = gpu_bytes - 1
+
+    def lacks_host(self, gpu_bytes: int) -> None:
+        """The host has no room for what that leaves it, nor for more."""
+        self.times += 1
+        self._least = max(self._least, gpu_bytes)
+
+    def close_host(self) -> None:
+        """The host alone was tried."""
+        self.times += 1
+        self._is_host_open = False
+
+    def most_bytes(self, least: Placing) -> float:
+        """What placings of a sort may have on GPUs."""
+        return self._most.get(least, inf)
+
+    def is_open(self, placing: Placing, gpu_bytes: int) -> bool:
+        """Whether it may fit and be quicker than what was found."""
+        known = self._fewest.get(placing.whole)
+        return gpu_bytes > self._least and (known is None or (placing.apart, placing.pieces) < known)
+
+    @property
+    def is_host_open(self) -> bool:
+        """Whether the host alone may do."""
+        return self._is_host_open and self._least < 0
+
+
+_NOTHING = Tried()
+
+
+class Fitting:
+    """The placings of one model that can be the quickest, as far as its runtime can be told.
+
+    Of each number of whole layers with the host, the fewest pieces that follow: more pieces with the host are never
+    faster beside as many whole layers, so nothing else has to be priced.
+    """
+
+    def __init__(self, pieces: Pieces, gpus: int, abilities: Abilities, speeds: tuple[float, ...] = ()) -> None:
+        self._layers, self._gpus = len(pieces.layers), gpus
+        self._speeds = speeds
+        """Of GPUs that are unlike: the quickest take what they can."""
+        self._sizes = [len(layer.pieces) for layer in pieces.layers]
+        self._abilities = abilities
+        self._found: dict[tuple[object, ...], list[Placed]] = {}
+        self._asked: dict[int, Ledger | Tried] = {}
+        """Which keeps them, and with them their numbers."""
+
+    @cached_property
+    def kinds(self) -> tuple[Kind, ...]:
+        """All sorts that there are."""
+        whole = range(min(SEVERAL, self._layers) + 1)
+        return tuple(dict.fromkeys(least.kind for some in whole for least in self._sorts(some)))
+
+    def rooms(self, room: Callable[[Kind], tuple[float, ...]]) -> Rooms:
+        """By every sort of placing."""
+        return {kind: room(kind) for kind in self.kinds}
+
+    def placings(self, ledger: Ledger, rooms: Rooms, tried: Tried | None = None) -> list[Placed]:
+        """All that can be the quickest where GPUs have so much room, without what was tried."""
+        tried = tried or _NOTHING
+        key = id(ledger), id(tried), tried.times, tuple(rooms.values())
+        if key not in self._found:
+            self._asked |= {id(ledger): ledger, id(tried): tried}
+            self._found[key] = list(self._placings(ledger, rooms, tried))
+        return self._found[key]
+
+    def _placings(self, ledger: Ledger, rooms: Rooms, tried: Tried) -> Iterator[Placed]:
+        for whole in range(self._layers + 1 if self._gpus else 0):
+            found = self._fewest(ledger, rooms, whole, tried)
+            if found and tried.is_open(found[0], ledger.gpu_bytes(found[0])):
+                yield found
+        if tried.is_host_open:
+            yield Placing(self._layers), (0,) * self._gpus
+
+    def _fewest(self, ledger: Ledger, rooms: Rooms, whole: int, tried: Tried) -> Placed | None:
+        """The fewest pieces with the host, beside so many whole layers, that the GPUs one by one hold the rest."""
+        best: Placing | None = None
+        for least in self._sorts(whole):
+            found = fewest_on_host(ledger, least, rooms[least.kind], tried.most_bytes(least))
+            if found and (best is None or ledger.gpu_bytes(found) > ledger.gpu_bytes(best)):
+                best = found
+            if best and best.first_complete == whole:  # no pieces at all
+                break
+        return best and (best, split_layers(ledger, best, rooms[best.kind], self._speeds))
+
+    def _sorts(self, whole: int) -> Iterator[Placing]:
+        """The smallest placing of each sort."""
+        yield Placing(whole)
+        if not self._abilities.apart or whole >= self._layers:
+            return
+        pieces = max(1, *self._sizes) if self._abilities.partly else 1
+        yield from (Placing(whole, 0, some) for some in range(1, pieces))
+        yield from (Placing(whole, 1, some) for some in range(pieces if whole + 1 < self._layers else 1))
+
+
 class Buffers:
-    """Of one model on one machine, by settings."""
+    """What is known of the compute buffers of one model on one machine, by settings.
+
+    Placings that leave the same sort of work to the host need the same buffers, or nearly. As a rule a larger
+    micro-batch needs no smaller ones, and more with the host doesn't either; a part of what those need is a bound.
+    """
 
     def __init__(self, gpus: int) -> None:
         self._nothing: Sizes = (0,) * gpus
@@ -103,9 +226,7 @@ class Least:
         smaller = [(micro, sizes) for (micro, other), sizes in self._known.items() if other == kind]
         bounds = [_part(_HALF, max(smaller)[1])] if smaller else []
         for other, sizes in self._own.items():
-            if (
-                other[0] <= kind[0] and other[1:] <= kind[1:]
-            ):  # no work of a sort that the other does not leave the host
+            if other[0] <= kind[0] and other[1:] <= kind[1:]:  # it leaves no other sort of work to the host
                 bounds.append(_part(_SMALLEST, sizes))
         return _larger([self._smallest, *bounds])
 
@@ -132,129 +253,3 @@ def _part(share: float, sizes: Sizes) -> Sizes:
 def _name(settings: Settings) -> Settings:
     """What buffers hang on beside the micro-batch and the sort of placing."""
     return settings._replace(micro_batch=0, batch=0)
-
-
-Split = tuple[int, ...]  # how many layers each GPU has
-
-
-class Tried:
-    """Of one way; what follows from each answer is kept, so that nothing is laid out twice."""
-
-    def __init__(self) -> None:
-        self.times = 0
-        self._most: dict[Placing, float] = {}
-        """By the smallest placing of a sort: what of it may lie on GPUs."""
-        self._splits: set[tuple[Placing, Split]] = set()
-        self._fewest: dict[int, tuple[int, int]] = {}
-        """By whole layers with the host: the pieces beside them with which it fits; with more it is no quicker."""
-        self._least = -1
-        """What GPUs must have more than: with so little there, the host has no room for the rest."""
-        self._is_host_open = True
-
-    def fits(self, placing: Placing) -> None:
-        """It was found."""
-        self.times += 1
-        self._fewest[placing.whole] = (placing.apart, placing.pieces)
-
-    def lacks_gpu(self, placing: Placing, gpu_bytes: int, split: Split = (), better: Split = ()) -> None:
-        """GPUs have no room for that, nor for more of its sort, unless there is a split that was not tried yet."""
-        self.times += 1
-        self._splits.add((placing, split))
-        if (placing, better) in self._splits or better == split:
-            # The smallest placing with as many whole layers, and as many pieces of the layer after the last
-            self._most[Placing(placing.whole, min(placing.apart, 1), placing.pieces)] = gpu_bytes - 1
-
-    def lacks_host(self, gpu_bytes: int) -> None:
-        """The host has no room for what that leaves it, nor for more."""
-        self.times += 1
-        self._least = max(self._least, gpu_bytes)
-
-    def close_host(self) -> None:
-        """The host alone was tried."""
-        self.times += 1
-        self._is_host_open = False
-
-    def most_bytes(self, least: Placing) -> float:
-        """What placings of a sort may have on GPUs."""
-        return self._most.get(least, inf)
-
-    def is_open(self, placing: Placing, gpu_bytes: int) -> bool:
-        """Whether it may fit and be quicker than what was found."""
-        known = self._fewest.get(placing.whole)
-        return gpu_bytes > self._least and (known is None or (placing.apart, placing.pieces) < known)
-
-    @property
-    def is_host_open(self) -> bool:
-        """Whether the host alone may do."""
-        return self._is_host_open and self._least < 0
-
-
-# The placings that can be the quickest: of each number of whole layers with the host, the fewest pieces that follow.
-# More pieces with the host are never faster beside as many whole layers, so nothing else has to be priced.
-
-Rooms = Mapping[Kind, tuple[float, ...]]
-"""What each GPU has for weights and cache, by the sort of placing: every sort has buffers of its own."""
-Placed = tuple[Placing, tuple[int, ...]]  # a placing, and how many layers each GPU has
-
-_NOTHING = Tried()
-
-
-class Fitting:
-    """Of one model, as far as its runtime can be told."""
-
-    def __init__(self, pieces: Pieces, gpus: int, abilities: Abilities, speeds: tuple[float, ...] = ()) -> None:
-        self._layers, self._gpus = len(pieces.layers), gpus
-        self._speeds = speeds
-        """Of GPUs that are unlike: the quickest take what they can."""
-        self._sizes = [len(layer.pieces) for layer in pieces.layers]
-        self._abilities = abilities
-        self._found: dict[tuple[object, ...], list[Placed]] = {}
-        self._asked: dict[int, Ledger | Tried] = {}
-        """Which keeps them, and with them their numbers."""
-
-    @cached_property
-    def kinds(self) -> tuple[Kind, ...]:
-        """All sorts that there are."""
-        whole = range(min(SEVERAL, self._layers) + 1)
-        return tuple(dict.fromkeys(least.kind for some in whole for least in self._sorts(some)))
-
-    def rooms(self, room: Callable[[Kind], tuple[float, ...]]) -> Rooms:
-        """By every sort of placing."""
-        return {kind: room(kind) for kind in self.kinds}
-
-    def placings(self, ledger: Ledger, rooms: Rooms, tried: Tried | None = None) -> list[Placed]:
-        """All that can be the quickest where GPUs have so much room, without what was tried."""
-        tried = tried or _NOTHING
-        key = id(ledger), id(tried), tried.times, tuple(rooms.values())
-        if key not in self._found:
-            self._asked |= {id(ledger): ledger, id(tried): tried}
-            self._found[key] = list(self._placings(ledger, rooms, tried))
-        return self._found[key]
-
-    def _placings(self, ledger: Ledger, rooms: Rooms, tried: Tried) -> Iterator[Placed]:
-        for whole in range(self._layers + 1 if self._gpus else 0):
-            found = self._fewest(ledger, rooms, whole, tried)
-            if found and tried.is_open(found[0], ledger.gpu_bytes(found[0])):
-                yield found
-        if tried.is_host_open:
-            yield Placing(self._layers), (0,) * self._gpus
-
-    def _fewest(self, ledger: Ledger, rooms: Rooms, whole: int, tried: Tried) -> Placed | None:
-        """The fewest pieces with the host, beside so many whole layers, that the GPUs one by one hold the rest."""
-        best: Placing | None = None
-        for least in self._sorts(whole):
-            found = fewest_on_host(ledger, least, rooms[least.kind], tried.most_bytes(least))
-            if found and (best is None or ledger.gpu_bytes(found) > ledger.gpu_bytes(best)):
-                best = found
-            if best and best.first_complete == whole:  # no pieces at all
-                break
-        return best and (best, split_layers(ledger, best, rooms[best.kind], self._speeds))
-
-    def _sorts(self, whole: int) -> Iterator[Placing]:
-        """The smallest placing of each sort."""
-        yield Placing(whole)
-        if not self._abilities.apart or whole >= self._layers:
-            return
-        pieces = max(1, *self._sizes) if self._abilities.partly else 1
-        yield from (Placing(whole, 0, some) for some in range(1, pieces))
-        yield from (Placing(whole, 1, some) for some in range(pieces if whole + 1 < self._layers else 1))

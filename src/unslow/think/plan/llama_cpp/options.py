@@ -16,9 +16,8 @@ from unslow.think.plan.llama_cpp.points import DEFAULT_CACHE, DEFAULT_MICRO_BATC
 from unslow.think.plan.llama_cpp.price import FoundSettings
 from unslow.think.plan.llama_cpp.question import LlamaPlanQuestion, Variant
 from unslow.think.plan.llama_cpp.search import USUAL_BATCH
-from unslow.think.plan.options import shown_speed
 from unslow.think.plan.quality import shown_quality
-from unslow.think.plan.report import ChangeShown, OptionShown, SpeedShown
+from unslow.think.plan.report import ChangeShown, OptionShown, SpeedShown, shown_speed
 from unslow.think.speed.rows import CPU, DENSE, MOE, PARTIAL, PREFILL, SEVERAL
 
 _LITTLE_ROOM = 512 * MIB  # a desktop and a browser take about so much of a GPU now and then

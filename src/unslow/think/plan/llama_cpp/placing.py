@@ -12,63 +12,8 @@ from unslow.think.memory.llama_cpp.hyperparameters import hyper_of
 from unslow.think.memory.llama_cpp.settings import Settings
 from unslow.think.plan.llama_cpp.pieces import Pieces
 
-
-def split_evenly(sizes: Sequence[int], rooms: Sequence[float]) -> tuple[int, ...] | None:
-    """How many of the layers, one after the other, each GPU takes, so that the least that any has left is the most.
-
-    None where they do not fit. The headroom is found by halving: with more of it, never more fits.
-    """
-    low, high = 0.0, max(rooms, default=0.0)
-    best = filled(sizes, rooms)
-    if best is None:
-        return None
-    for _ in range(20):  # to a millionth of a card
-        middle = (low + high) / 2
-        counts = filled(sizes, [room - middle for room in rooms])
-        low, high, best = (middle, high, counts) if counts else (low, middle, best)
-    return best
-
-
-def filled(sizes: Sequence[int], rooms: Sequence[float]) -> tuple[int, ...] | None:
-    """Each GPU up to the brim, in their order; None where something is left over."""
-    counts = [0] * len(rooms)
-    device, left = 0, list(rooms)
-    for size in sizes:
-        while device < len(rooms) and left[device] < size:
-            device += 1
-        if device == len(rooms):
-            return None
-        left[device] -= size
-        counts[device] += 1
-    return tuple(counts)
-
-
-def split_by_speed(sizes: Sequence[int], rooms: Sequence[float], speeds: Sequence[float]) -> tuple[int, ...] | None:
-    """How many of the layers, one after the other, each GPU takes, so that the slowest have as few as can be.
-
-    None where they do not fit.
-    """
-    left = list(rooms)
-    best = filled(sizes, left)
-    for device in sorted(range(len(rooms)), key=lambda device: speeds[device]) if best else ():
-        low, high = 0.0, left[device]
-        for _ in range(20):  # to a millionth of a card
-            left[device] = (low + high) / 2
-            counts = filled(sizes, left)
-            low, high, best = (low, left[device], counts) if counts else (left[device], high, best)
-        left[device] = high
-    return best
-
-
-def split_by_room(sizes: Sequence[int], rooms: Sequence[float]) -> tuple[int, ...]:
-    """About how many layers each GPU takes where all fill up alike: for a price, not for a layout."""
-    bounds = list(accumulate(max(0.0, room) for room in rooms))
-    counts, sum_, whole = [0] * len(rooms), 0.0, sum(sizes)
-    for size in sizes:
-        at = (sum_ + size / 2) / whole * bounds[-1]
-        counts[min(bisect_left(bounds, at), len(rooms) - 1)] += 1
-        sum_ += size
-    return tuple(counts)
+Kind = tuple[int, int, int]
+SEVERAL = 3  # layers in a row whose weights a GPU borrows at once: with more, its buffers do not grow as a rule
 
 
 class Placing(NamedTuple):
@@ -87,10 +32,6 @@ class Placing(NamedTuple):
     def kind(self) -> "Kind":
         """What sort of work the host gets: placings of one kind need the same buffers, or nearly."""
         return min(self.whole, SEVERAL), min(self.apart, 1), self.pieces
-
-
-Kind = tuple[int, int, int]
-SEVERAL = 3  # layers in a row whose weights a GPU borrows at once: with more, its buffers do not grow as a rule
 
 
 class Ledger:
@@ -175,6 +116,64 @@ def split_layers(
     sizes = ledger.on_gpus(placing)
     by_speed = split_by_speed(sizes, rooms, speeds) if speeds else None
     return by_speed or split_by_room(sizes, rooms)
+
+
+def split_evenly(sizes: Sequence[int], rooms: Sequence[float]) -> tuple[int, ...] | None:
+    """How many of the layers, one after the other, each GPU takes, so that the least that any has left is the most.
+
+    None where they do not fit. The headroom is found by halving: with more of it, never more fits.
+    """
+    low, high = 0.0, max(rooms, default=0.0)
+    best = filled(sizes, rooms)
+    if best is None:
+        return None
+    for _ in range(20):  # to a millionth of a card
+        middle = (low + high) / 2
+        counts = filled(sizes, [room - middle for room in rooms])
+        low, high, best = (middle, high, counts) if counts else (low, middle, best)
+    return best
+
+
+def split_by_speed(sizes: Sequence[int], rooms: Sequence[float], speeds: Sequence[float]) -> tuple[int, ...] | None:
+    """How many of the layers, one after the other, each GPU takes, so that the slowest have as few as can be.
+
+    None where they do not fit.
+    """
+    left = list(rooms)
+    best = filled(sizes, left)
+    for device in sorted(range(len(rooms)), key=lambda device: speeds[device]) if best else ():
+        low, high = 0.0, left[device]
+        for _ in range(20):  # to a millionth of a card
+            left[device] = (low + high) / 2
+            counts = filled(sizes, left)
+            low, high, best = (low, left[device], counts) if counts else (left[device], high, best)
+        left[device] = high
+    return best
+
+
+def split_by_room(sizes: Sequence[int], rooms: Sequence[float]) -> tuple[int, ...]:
+    """About how many layers each GPU takes where all fill up alike: for a price, not for a layout."""
+    bounds = list(accumulate(max(0.0, room) for room in rooms))
+    counts, sum_, whole = [0] * len(rooms), 0.0, sum(sizes)
+    for size in sizes:
+        at = (sum_ + size / 2) / whole * bounds[-1]
+        counts[min(bisect_left(bounds, at), len(rooms) - 1)] += 1
+        sum_ += size
+    return tuple(counts)
+
+
+def filled(sizes: Sequence[int], rooms: Sequence[float]) -> tuple[int, ...] | None:
+    """Each GPU up to the brim, in their order; None where something is left over."""
+    counts = [0] * len(rooms)
+    device, left = 0, list(rooms)
+    for size in sizes:
+        while device < len(rooms) and left[device] < size:
+            device += 1
+        if device == len(rooms):
+            return None
+        left[device] -= size
+        counts[device] += 1
+    return tuple(counts)
 
 
 def placed_settings(settings: Settings, placing: Placing, pieces: Pieces, split: Sequence[int]) -> Settings:

@@ -11,20 +11,19 @@ from unslow.facts.values import GIB
 from unslow.think.hardware import Hardware
 from unslow.think.memory.llama_cpp.need import memory_of
 from unslow.think.memory.llama_cpp.settings import Settings
-from unslow.think.physics.decode import accepted_tokens, break_even
-from unslow.think.plan.llama_cpp.choose import Chosen, choose, is_good_enough, rejected_options, slowest
+from unslow.think.physics.speculative import accepted_tokens, break_even
+from unslow.think.plan.llama_cpp.choose import Chosen, choose, is_good_enough, slowest
 from unslow.think.plan.llama_cpp.options import Shown, name_of, speed_of
 from unslow.think.plan.llama_cpp.placing import Placing
 from unslow.think.plan.llama_cpp.points import Point, Points, valued_placing
 from unslow.think.plan.llama_cpp.price import Price, Pricing
 from unslow.think.plan.llama_cpp.question import Draft, LlamaPlanQuestion
+from unslow.think.plan.llama_cpp.rejected import rejected_options
 from unslow.think.plan.pareto_front import Planned
 from unslow.think.plan.report import ChangeShown, OptionShown, SearchedShown
 
-# A draft model beside the plan: a small model guesses a few tokens, and the large one checks them in one step.
-# What it gains hangs on how many guesses are right, which nobody knows before it was tried: so it is shown, with the
-# share from which on it gains anything, and never recommended.
-
+_MOST_SHOWN = 8
+_NONE = ChangeShown(knob=Knob.DEVICE.value, value="none", why="the GPUs have no room even for its buffers")
 USUAL_ACCEPTANCE = 0.7  # of a draft model of the same family on ordinary text
 _MOST_UNLIKE = 128
 """Tokens that a vocabulary may have more or fewer (SPEC_VOCAB_MAX_SIZE_DIFFERENCE in llama.cpp's speculative.cpp)."""
@@ -35,79 +34,34 @@ _SAME = {
 """What else llama.cpp wants to be alike, where both files say it."""
 
 
-def why_no_draft(model: Blueprint, draft: Blueprint) -> str:
-    """Why llama.cpp would not start with this draft beside the model; empty where nothing speaks against it."""
-    for key, name in _SAME.items():
-        own, other = model.metadata.get(key), draft.metadata.get(key)
-        if own is not None and other is not None and own != other:
-            return f"its {name} is another ({other}, not {own})"
-    own, other = _tokens(model), _tokens(draft)
-    if own and other and abs(own - other) > _MOST_UNLIKE:
-        return f"its vocabulary is another one, of {other:,} tokens and not {own:,}"
-    return ""
+def plan_with_or_without_gpus(
+    question: LlamaPlanQuestion, now: tuple[ChangeShown, ...], by_itself: int, hindered: float = 1.0
+) -> Planned:
+    """The plan, on processors alone where nothing at all fits with GPUs.
 
-
-def _tokens(plan: Blueprint) -> int:
-    table = plan.by_name.get("token_embd.weight")
-    return plan.vocabulary or (table.shape[-1] if table else 0)
-
-
-def drafted_option(question: LlamaPlanQuestion, best: Point, shown: Shown) -> tuple[OptionShown | None, str]:
-    """The same goal with the draft beside it, and a word on what its speed hangs on, or why there is no such plan."""
-    draft = question.draft
-    if draft is None:
-        return None, ""
-    points = Points(question._replace(hardware=_beside(question, draft)))
-    settings = best.found.settings
-    point = points.at(best.variant, settings.key_type, settings.value_type, best.context)
-    if point is None:
-        return None, f"with the draft model {draft.name} beside it, nothing fits"
-    price, needed = _price(question, draft, point)
-    beside = Shown(points.question, shown.now, shown.before, shown.threads)
-    option = beside.option(point._replace(found=point.found._replace(price=price)))
-    # What the speed was taken for, and from where on it is one
-    gains = f"it gains from {needed:.0%} on" if needed is not None else "it can't gain here"
-    told = f"its speed assumes that {USUAL_ACCEPTANCE:.0%} of guesses are right, which hangs on the text"
-    lacking = "" if draft.file else "; its file is not known, so the lines are without it"
-    told = f"{told}; {gains}: `unslow tune --draft`{lacking}"
-    why = f"guesses {draft.tokens} tokens that are checked in one step"
-    change = (ChangeShown(knob=Knob.SPECULATIVE.value, value=draft.file, why=why),) if draft.file else ()
-    drafted = msgspec.structs.replace(
-        option,
-        name=f"{option.name}, draft {draft.name}",
-        speed=speed_of(question, point.found._replace(price=price)),
-        changes=(*option.changes, *change),
-        settings=(*option.settings, *change),
-        risk="; ".join(filter(None, (option.risk, told))),
-    )
-    return drafted, f"with the draft model {draft.name}: {told}"
-
-
-def _beside(question: LlamaPlanQuestion, draft: Draft) -> Hardware:
+    What runs beside full GPUs is not priced: some of it lies where nobody put it.
+    """
     hardware = question.hardware
-    if not hardware.rooms:
-        return hardware
-    asked = Settings(context=question.goal.context * question.goal.work.users, slots=question.goal.work.users)
-    bytes_ = memory_of(draft.pieces.blueprint, asked._replace(outputs=asked.slots), (1.0,)).needs[0].total
-    return hardware.holding(bytes_)
+    full = bool(hardware.rooms) and max(hardware.free_bytes) <= question.margin_bytes
+    with_gpus = None if full else plan_llama_cpp(question, now, by_itself, hindered)
+    if with_gpus and (with_gpus.options or not hardware.rooms):
+        return with_gpus
+    without = plan_llama_cpp(question._replace(hardware=hardware.without_gpus(), current=None), now, by_itself)
+    if with_gpus and not without.options:  # which says what there is of both
+        return with_gpus
+    return without._replace(options=tuple(_without_gpus(option, now) for option in without.options), current=None)
 
 
-def _price(question: LlamaPlanQuestion, draft: Draft, point: Point) -> tuple[Price, float | None]:
-    """What a token takes at the usual share of right guesses, and the share from which on it gains."""
-    found, hardware, work = point.found, question.hardware, question.goal.work
-    check = Pricing(point.variant.pieces, hardware, work, checked=draft.tokens + 1)
-    check_s = check.price(found.settings, found.placing, found.split, found.threads).step_s
-    small = Pricing(draft.pieces, hardware, work)
-    layers = len(draft.pieces.layers)
-    place, split = (Placing(), (layers + 1, *(0,) * (len(found.split) - 1))) if found.split else (Placing(layers), ())
-    own = small.price(Settings(context=found.settings.context, flash_attention=True), place, split, found.threads)
-    step = (check_s + draft.tokens * own.step_s) / accepted_tokens(draft.tokens, USUAL_ACCEPTANCE)
-    prompt = found.price.prompt_token_s + own.prompt_token_s
-    price = Price(step, prompt, work.prompt * prompt + work.answer * step)
-    return price, break_even(draft.tokens, check_s, own.step_s, found.price.step_s)
-
-
-_MOST_SHOWN = 8
+def _without_gpus(option: OptionShown, now: tuple[ChangeShown, ...]) -> OptionShown:
+    changes = [change for change in option.changes if change.knob != Knob.DEVICE]
+    is_new = _NONE.value not in [change.value for change in now if change.knob == Knob.DEVICE]
+    return msgspec.structs.replace(
+        option,
+        changes=(*((_NONE,) if is_new else ()), *changes),
+        settings=(_NONE, *option.settings),
+        speedup=None,
+        name=f"{option.name}, no GPU",
+    )
 
 
 def plan_llama_cpp(
@@ -188,17 +142,6 @@ def _notes(points: Points, best: Point) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _coarser(points: Points, every: Sequence[Point], quickest: float) -> str:
-    """That less quality would be quick enough, where it would."""
-    goal = points.question.goal
-    least = goal.least_tokens_per_s or 0.0
-    quick = [p for p in every if p.context >= goal.context and slowest(p, points) >= least > quickest]
-    if not quick:
-        return ""
-    worse = min(point.increase for point in quick)
-    return f", or allow less quality: --worst-perplexity {math.ceil(worse * 1000) / 10:g}%"
-
-
 def _why_not(points: Points, chosen: Chosen) -> tuple[str, str]:
     goal, question = points.question.goal, points.question
     if not chosen.front and not chosen.others:
@@ -226,34 +169,88 @@ def _why_not(points: Points, chosen: Chosen) -> tuple[str, str]:
     return "nothing keeps the floor of quality", hint
 
 
-_NONE = ChangeShown(knob=Knob.DEVICE.value, value="none", why="the GPUs have no room even for its buffers")
+def _coarser(points: Points, every: Sequence[Point], quickest: float) -> str:
+    """That less quality would be quick enough, where it would."""
+    goal = points.question.goal
+    least = goal.least_tokens_per_s or 0.0
+    quick = [p for p in every if p.context >= goal.context and slowest(p, points) >= least > quickest]
+    if not quick:
+        return ""
+    worse = min(point.increase for point in quick)
+    return f", or allow less quality: --worst-perplexity {math.ceil(worse * 1000) / 10:g}%"
 
 
-def plan_with_or_without_gpus(
-    question: LlamaPlanQuestion, now: tuple[ChangeShown, ...], by_itself: int, hindered: float = 1.0
-) -> Planned:
-    """The plan, on processors alone where nothing at all fits with GPUs.
+def drafted_option(question: LlamaPlanQuestion, best: Point, shown: Shown) -> tuple[OptionShown | None, str]:
+    """The same goal with the draft beside it, and a word on what its speed hangs on, or why there is no such plan.
 
-    What runs beside full GPUs is not priced: some of it lies where nobody put it.
+    What it gains hangs on how many guesses are right, which nobody knows before it was tried: so it is shown, with the
+    share from which on it gains anything, and never recommended.
     """
-    hardware = question.hardware
-    full = bool(hardware.rooms) and max(hardware.free_bytes) <= question.margin_bytes
-    with_gpus = None if full else plan_llama_cpp(question, now, by_itself, hindered)
-    if with_gpus and (with_gpus.options or not hardware.rooms):
-        return with_gpus
-    without = plan_llama_cpp(question._replace(hardware=hardware.without_gpus(), current=None), now, by_itself)
-    if with_gpus and not without.options:  # which says what there is of both
-        return with_gpus
-    return without._replace(options=tuple(_without_gpus(option, now) for option in without.options), current=None)
-
-
-def _without_gpus(option: OptionShown, now: tuple[ChangeShown, ...]) -> OptionShown:
-    changes = [change for change in option.changes if change.knob != Knob.DEVICE]
-    is_new = _NONE.value not in [change.value for change in now if change.knob == Knob.DEVICE]
-    return msgspec.structs.replace(
+    draft = question.draft
+    if draft is None:
+        return None, ""
+    points = Points(question._replace(hardware=_beside(question, draft)))
+    settings = best.found.settings
+    point = points.at(best.variant, settings.key_type, settings.value_type, best.context)
+    if point is None:
+        return None, f"with the draft model {draft.name} beside it, nothing fits"
+    price, needed = _price(question, draft, point)
+    beside = Shown(points.question, shown.now, shown.before, shown.threads)
+    option = beside.option(point._replace(found=point.found._replace(price=price)))
+    # What the speed was taken for, and from where on it is one
+    gains = f"it gains from {needed:.0%} on" if needed is not None else "it can't gain here"
+    told = f"its speed assumes that {USUAL_ACCEPTANCE:.0%} of guesses are right, which hangs on the text"
+    lacking = "" if draft.file else "; its file is not known, so the lines are without it"
+    told = f"{told}; {gains}: `unslow tune --draft`{lacking}"
+    why = f"guesses {draft.tokens} tokens that are checked in one step"
+    change = (ChangeShown(knob=Knob.SPECULATIVE.value, value=draft.file, why=why),) if draft.file else ()
+    drafted = msgspec.structs.replace(
         option,
-        changes=(*((_NONE,) if is_new else ()), *changes),
-        settings=(_NONE, *option.settings),
-        speedup=None,
-        name=f"{option.name}, no GPU",
+        name=f"{option.name}, draft {draft.name}",
+        speed=speed_of(question, point.found._replace(price=price)),
+        changes=(*option.changes, *change),
+        settings=(*option.settings, *change),
+        risk="; ".join(filter(None, (option.risk, told))),
     )
+    return drafted, f"with the draft model {draft.name}: {told}"
+
+
+def _beside(question: LlamaPlanQuestion, draft: Draft) -> Hardware:
+    hardware = question.hardware
+    if not hardware.rooms:
+        return hardware
+    asked = Settings(context=question.goal.context * question.goal.work.users, slots=question.goal.work.users)
+    bytes_ = memory_of(draft.pieces.blueprint, asked._replace(outputs=asked.slots), (1.0,)).needs[0].total
+    return hardware.holding(bytes_)
+
+
+def _price(question: LlamaPlanQuestion, draft: Draft, point: Point) -> tuple[Price, float | None]:
+    """What a token takes at the usual share of right guesses, and the share from which on it gains."""
+    found, hardware, work = point.found, question.hardware, question.goal.work
+    check = Pricing(point.variant.pieces, hardware, work, checked=draft.tokens + 1)
+    check_s = check.price(found.settings, found.placing, found.split, found.threads).step_s
+    small = Pricing(draft.pieces, hardware, work)
+    layers = len(draft.pieces.layers)
+    place, split = (Placing(), (layers + 1, *(0,) * (len(found.split) - 1))) if found.split else (Placing(layers), ())
+    own = small.price(Settings(context=found.settings.context, flash_attention=True), place, split, found.threads)
+    step = (check_s + draft.tokens * own.step_s) / accepted_tokens(draft.tokens, USUAL_ACCEPTANCE)
+    prompt = found.price.prompt_token_s + own.prompt_token_s
+    price = Price(step, prompt, work.prompt * prompt + work.answer * step)
+    return price, break_even(draft.tokens, check_s, own.step_s, found.price.step_s)
+
+
+def why_no_draft(model: Blueprint, draft: Blueprint) -> str:
+    """Why llama.cpp would not start with this draft beside the model; empty where nothing speaks against it."""
+    for key, name in _SAME.items():
+        own, other = model.metadata.get(key), draft.metadata.get(key)
+        if own is not None and other is not None and own != other:
+            return f"its {name} is another ({other}, not {own})"
+    own, other = _tokens(model), _tokens(draft)
+    if own and other and abs(own - other) > _MOST_UNLIKE:
+        return f"its vocabulary is another one, of {other:,} tokens and not {own:,}"
+    return ""
+
+
+def _tokens(plan: Blueprint) -> int:
+    table = plan.by_name.get("token_embd.weight")
+    return plan.vocabulary or (table.shape[-1] if table else 0)

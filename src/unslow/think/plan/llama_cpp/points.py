@@ -26,6 +26,13 @@ from unslow.think.plan.quality import Cost, quality_cost
 from unslow.think.setup import LOADED, Setup
 
 DEFAULT_CACHE, DEFAULT_MICRO_BATCH = "F16", 512
+NEARLY = 1.03  # within so much, plans are alike: the simpler one is taken
+MUCH = 1.15  # what a setting must gain that turns against its user once a conversation is longer than usual
+MOST_TOKENS = 2**27
+"""That a plan lays out: a hundred times the longest that a model was trained for. A file may claim anything."""
+_CACHE = "Q8_0"  # the smallest that costs no quality
+_WHOLE_LAYERS = Abilities(apart=False, cache_on_host=False)
+_WHOLE_EXPERTS = Abilities(partly=False, cache_on_host=False)
 
 
 class Point(NamedTuple):
@@ -47,74 +54,6 @@ class Point(NamedTuple):
         """Of perplexity; what nobody published counts as much, so that it is never taken for nothing."""
         known = self.cost.perplexity_increase
         return 1.0 if known is None else known
-
-
-_CACHE = "Q8_0"  # the smallest that costs no quality
-
-
-def has_room_for(blueprint: Blueprint, hardware: Hardware) -> bool:
-    """Whether GPUs and host together hold as much as its weights: what has no room needs no search."""
-    shared = max((room.capacity_bytes for room in hardware.rooms if room.unified), default=inf)
-    of_host = hardware.host_room.usable_bytes if hardware.host_room else shared
-    return LOADED * blueprint.weights_bytes <= sum(hardware.free_bytes) + of_host
-
-
-def fits_whole(blueprint: Blueprint, hardware: Hardware, goal: Goal, margin_bytes: int) -> bool:
-    """With the context that is asked for, and the smallest cache that is as good as any."""
-    weights = sum(tensor.bytes for tensor in blueprint.tensors if tensor.name != "token_embd.weight")
-    if weights > sum(hardware.free_bytes):  # quick, and what most of them fail
-        return False
-    users = goal.work.users
-    settings = Settings(
-        context=goal.context * users, slots=users, outputs=users, key_type=_CACHE, value_type=_CACHE
-    )  # fmt: skip
-    return Setup(blueprint, hardware, settings, margin_bytes).left() >= 0
-
-
-_WHOLE_LAYERS = Abilities(apart=False, cache_on_host=False)
-_WHOLE_EXPERTS = Abilities(partly=False, cache_on_host=False)
-
-
-def fitted_by_itself(search: Search, base: Settings) -> FoundSettings | None:
-    """What llama.cpp's own fit places, with its price; None where not even the host has room.
-
-    The most that fits: of experts those of whole layers while everything else is on GPUs, else whole layers.
-    """
-    mapped = Pricing(search.pieces, search.hardware._replace(pinned=False), search.pricing.work)
-    for abilities in (_WHOLE_EXPERTS, _WHOLE_LAYERS) if search.pieces.is_sparse else (_WHOLE_LAYERS,):
-        own = Search(mapped, FIT_MARGIN_BYTES, search.threads, search.counted, abilities)
-        if abilities.apart:
-            own.allowed = lambda placing: not placing.whole
-        if found := own.best(base, (base.micro_batch,)):
-            return found
-    return None
-
-
-def valued_placing(search: Search, base: Settings, placing: Placing, split: tuple[int, ...]) -> FoundSettings | None:
-    """Settings with their price and memory, whether they leave the margin or not; None where they can't load."""
-    pieces = search.pieces
-    whole = min(placing.whole, len(pieces.layers))
-    placing = placing._replace(whole=whole)
-    settings = placed_settings(base, placing, pieces, split)
-    if len(split) == 1 or not any(split):
-        settings = settings._replace(split=())
-    hardware = search.hardware
-    setup = Setup(pieces.blueprint, hardware, settings, 0)
-    memory = setup.memory()
-    room = setup.host_room(memory.needs[:-1])
-    if room and memory.needs[-1].total > room.usable_bytes:
-        return None
-    mapped = Pricing(pieces, hardware._replace(pinned=False), search.pricing.work)
-    price = mapped.price(base, placing, split, search.threads)
-    return FoundSettings(settings, placing, split, search.threads, price, memory)
-
-
-NEARLY = 1.03  # within so much, plans are alike: the simpler one is taken
-MUCH = 1.15  # what a setting must gain that turns against its user once a conversation is longer than usual
-
-
-MOST_TOKENS = 2**27
-"""That a plan lays out: a hundred times the longest that a model was trained for. A file may claim anything."""
 
 
 class Points:
@@ -329,3 +268,56 @@ class Points:
     def _guards(self, variant: Variant, context: int) -> tuple[Guard, ...]:
         now = self.by_itself(context)
         return guards_of(self.question, variant, context, now) if now else ()
+
+
+def fitted_by_itself(search: Search, base: Settings) -> FoundSettings | None:
+    """What llama.cpp's own fit places, with its price; None where not even the host has room.
+
+    The most that fits: of experts those of whole layers while everything else is on GPUs, else whole layers.
+    """
+    mapped = Pricing(search.pieces, search.hardware._replace(pinned=False), search.pricing.work)
+    for abilities in (_WHOLE_EXPERTS, _WHOLE_LAYERS) if search.pieces.is_sparse else (_WHOLE_LAYERS,):
+        own = Search(mapped, FIT_MARGIN_BYTES, search.threads, search.counted, abilities)
+        if abilities.apart:
+            own.allowed = lambda placing: not placing.whole
+        if found := own.best(base, (base.micro_batch,)):
+            return found
+    return None
+
+
+def valued_placing(search: Search, base: Settings, placing: Placing, split: tuple[int, ...]) -> FoundSettings | None:
+    """Settings with their price and memory, whether they leave the margin or not; None where they can't load."""
+    pieces = search.pieces
+    whole = min(placing.whole, len(pieces.layers))
+    placing = placing._replace(whole=whole)
+    settings = placed_settings(base, placing, pieces, split)
+    if len(split) == 1 or not any(split):
+        settings = settings._replace(split=())
+    hardware = search.hardware
+    setup = Setup(pieces.blueprint, hardware, settings, 0)
+    memory = setup.memory()
+    room = setup.host_room(memory.needs[:-1])
+    if room and memory.needs[-1].total > room.usable_bytes:
+        return None
+    mapped = Pricing(pieces, hardware._replace(pinned=False), search.pricing.work)
+    price = mapped.price(base, placing, split, search.threads)
+    return FoundSettings(settings, placing, split, search.threads, price, memory)
+
+
+def has_room_for(blueprint: Blueprint, hardware: Hardware) -> bool:
+    """Whether GPUs and host together hold as much as its weights: what has no room needs no search."""
+    shared = max((room.capacity_bytes for room in hardware.rooms if room.unified), default=inf)
+    of_host = hardware.host_room.usable_bytes if hardware.host_room else shared
+    return LOADED * blueprint.weights_bytes <= sum(hardware.free_bytes) + of_host
+
+
+def fits_whole(blueprint: Blueprint, hardware: Hardware, goal: Goal, margin_bytes: int) -> bool:
+    """With the context that is asked for, and the smallest cache that is as good as any."""
+    weights = sum(tensor.bytes for tensor in blueprint.tensors if tensor.name != "token_embd.weight")
+    if weights > sum(hardware.free_bytes):  # quick, and what most of them fail
+        return False
+    users = goal.work.users
+    settings = Settings(
+        context=goal.context * users, slots=users, outputs=users, key_type=_CACHE, value_type=_CACHE
+    )  # fmt: skip
+    return Setup(blueprint, hardware, settings, margin_bytes).left() >= 0

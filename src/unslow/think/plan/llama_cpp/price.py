@@ -10,21 +10,22 @@ from unslow.catalog.learned_speed import learned_speed
 from unslow.think.hardware import Hardware
 from unslow.think.memory.llama_cpp.need import Memory
 from unslow.think.memory.llama_cpp.settings import Settings
-from unslow.think.physics.decode import SPLIT_BY_LAYER, offload_terms
-from unslow.think.physics.placement import (
+from unslow.think.physics.links import (
     CROSSINGS_PER_LAYER,
-    F16_BYTES,
+    SPLIT_BY_LAYER,
     copied_cache_s,
-    element_bytes,
+    offload_terms,
     prompt_copies_s,
 )
+from unslow.think.physics.placement import F16_BYTES, element_bytes
 from unslow.think.physics.terms import total_of_terms
 from unslow.think.physics.token_time import crowding_s
+from unslow.think.physics.weight_types import type_class_of_model
 from unslow.think.plan.goal import Work
 from unslow.think.plan.llama_cpp.pieces import Pieces
 from unslow.think.plan.llama_cpp.placing import Placing
 from unslow.think.plan.llama_cpp.question import LlamaPlanQuestion, Variant
-from unslow.think.speed.load import Totals, type_class_of_model
+from unslow.think.speed.load import Totals
 from unslow.think.speed.question import Host, SpeedQuestion, prompt_token_seconds, step_seconds
 
 if TYPE_CHECKING:
@@ -33,6 +34,10 @@ if TYPE_CHECKING:
 Split = tuple[int, ...]
 LENDS_FROM = 32
 """A micro-batch of fewer tokens is computed where its weights lie (`op_offload_min_batch_size` in llama.cpp)."""
+LONG_PROMPT = 4096
+SHORT_PROMPT = 64
+GUARDED = 1.02
+"""Other work may take so many times what it takes now: predictions of the same machine are no finer than that."""
 
 
 class Price(NamedTuple):
@@ -51,6 +56,28 @@ class Price(NamedTuple):
     def prefill_tokens_per_s(self) -> float:
         """Of a prompt."""
         return 1 / self.prompt_token_s
+
+
+class FoundSettings(NamedTuple):
+    """Settings with their price, whose memory was laid out and fits."""
+
+    settings: Settings
+    placing: Placing
+    split: tuple[int, ...]
+    threads: int
+    price: Price
+    memory: Memory
+    needs_no_fit: bool = False
+    """Whether everything is on GPUs and leaves them so much that llama.cpp places it so by itself."""
+
+
+class Counted:
+    """How much a search looked at."""
+
+    def __init__(self) -> None:
+        self.combinations = self.priced = self.laid_out = 0
+        self.unproved = 0
+        """Ways of which not everything was tried that might have been quicker."""
 
 
 class Pricing:
@@ -197,34 +224,6 @@ def cache_element_bytes(settings: Settings) -> float:
 def _each(values: Number, count: int) -> list[float]:
     """One number for each, where all may share one."""
     return [float(values)] * count if isinstance(values, int | float) else [float(value) for value in values]
-
-
-class FoundSettings(NamedTuple):
-    """Settings with their price, whose memory was laid out and fits."""
-
-    settings: Settings
-    placing: Placing
-    split: tuple[int, ...]
-    threads: int
-    price: Price
-    memory: Memory
-    needs_no_fit: bool = False
-    """Whether everything is on GPUs and leaves them so much that llama.cpp places it so by itself."""
-
-
-class Counted:
-    """How much a search looked at."""
-
-    def __init__(self) -> None:
-        self.combinations = self.priced = self.laid_out = 0
-        self.unproved = 0
-        """Ways of which not everything was tried that might have been quicker."""
-
-
-LONG_PROMPT = 4096
-SHORT_PROMPT = 64
-GUARDED = 1.02
-"""Other work may take so many times what it takes now: predictions of the same machine are no finer than that."""
 
 
 class Guard(NamedTuple):

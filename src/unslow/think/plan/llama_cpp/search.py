@@ -22,52 +22,6 @@ _MEASURED_UP_TO = 2048
 """What the first prompt takes beside all buffers is known up to this micro-batch, and in the margin (search.py)."""
 _ROUNDED_BYTES = 1.125
 """Of each number of a prompt, as CUDA rounds it before it meets a quantised matrix (32 of them and two sums in 36)."""
-
-
-class Layouts(NamedTuple):
-    """Of one model on one machine."""
-
-    pieces: Pieces
-    hardware: Hardware
-    margin_bytes: int
-    fuses: bool | None = None  # Whether its build keeps what fused kernels read; None where the build is not known
-
-    def of(self, settings: Settings) -> tuple[Memory, tuple[int, ...]]:
-        """The memory, and what each GPU and at the end the host lacks."""
-        setup = Setup(self.pieces.blueprint, self.hardware, settings, self.margin_bytes)
-        # As the build lays it out; where that is not known, the larger of both: only experts make a difference
-        ways = (self.fuses,) if self.fuses is not None else (True, False) if self.pieces.is_sparse else (True,)
-        memory, *others = (setup.memory(settings._replace(fuses=fuses)) for fuses in ways)
-        for other in others:
-            both = zip(memory.needs, other.needs, strict=True)
-            memory = memory._replace(needs=[mine if mine.total >= its.total else its for mine, its in both])
-        *devices, host = memory.needs
-        # What the rounded prompt takes more than with the largest micro-batch that was measured
-        more = max(0, settings.used_micro_batch - _MEASURED_UP_TO)
-        margin = self.margin_bytes + int(more * self.pieces.widest * _ROUNDED_BYTES)
-        pairs = zip(devices, self.hardware.free_bytes, strict=True)
-        lacking = [need.total - (free - margin) if need.total else 0 for need, free in pairs]
-        room = setup.host_room(devices)
-        lacking.append(host.total - room.usable_bytes if room else 0)
-        return memory, tuple(lacking)
-
-
-Allowed = Callable[[Placing], bool] | None  # which placings may be chosen; None for all of them
-
-
-class Priced(NamedTuple):
-    """A placing with what the work takes."""
-
-    price: Price
-    placing: Placing
-    split: tuple[int, ...]
-
-
-# A way is everything but where things lie. Its bound is the price with buffers that are known to be no larger than its
-# own, of what was not tried yet. Of the way with the best bound a placing is laid out exactly and checked against all
-# memories: first what will do as a rule, then what the bounds leave open. Once no bound is below the quickest that fits
-# by more than a hundredth, nothing can beat it by more.
-
 USUAL_BATCH = 2048
 WORKSPACE_BYTES, SPARSE_WORKSPACE_BYTES = 160 * MIB, 320 * MIB
 """What no plan goes below: the first prompt took 74 to 126 MiB beside all buffers on an H200, and 172 to 236 with
@@ -79,6 +33,15 @@ _FEWEST_TRIES, _LAYERS_TRIED = 10, 800
 EXACTLY, ABOUT = 1.01, 1.05
 """What can't be quicker by more than that is not looked for, where it is asked for and where it is shown beside: no
 prediction is as fine as either."""
+Allowed = Callable[[Placing], bool] | None  # which placings may be chosen; None for all of them
+
+
+class Priced(NamedTuple):
+    """A placing with what the work takes."""
+
+    price: Price
+    placing: Placing
+    split: tuple[int, ...]
 
 
 class _Way:
@@ -90,7 +53,13 @@ class _Way:
 
 
 class Search:
-    """All questions about one model on one machine."""
+    """All questions about one model on one machine.
+
+    A way is everything but where things lie. Its bound is the price with buffers that are known to be no larger than
+    its own, of what was not tried yet. Of the way with the best bound a placing is laid out exactly and checked against
+    all memories: first what will do as a rule, then what the bounds leave open. Once no bound is below the quickest
+    that fits by more than a hundredth, nothing can beat it by more.
+    """
 
     def __init__(
         self, pricing: Pricing, margin_bytes: int, threads: int, counted: Counted, abilities: Abilities = EVERYTHING
@@ -289,3 +258,31 @@ class Search:
     def _laid_out(self, settings: Settings) -> tuple[Memory, tuple[int, ...]]:
         self.counted.laid_out += 1
         return self._layouts.of(settings)
+
+
+class Layouts(NamedTuple):
+    """Of one model on one machine."""
+
+    pieces: Pieces
+    hardware: Hardware
+    margin_bytes: int
+    fuses: bool | None = None  # Whether its build keeps what fused kernels read; None where the build is not known
+
+    def of(self, settings: Settings) -> tuple[Memory, tuple[int, ...]]:
+        """The memory, and what each GPU and at the end the host lacks."""
+        setup = Setup(self.pieces.blueprint, self.hardware, settings, self.margin_bytes)
+        # As the build lays it out; where that is not known, the larger of both: only experts make a difference
+        ways = (self.fuses,) if self.fuses is not None else (True, False) if self.pieces.is_sparse else (True,)
+        memory, *others = (setup.memory(settings._replace(fuses=fuses)) for fuses in ways)
+        for other in others:
+            both = zip(memory.needs, other.needs, strict=True)
+            memory = memory._replace(needs=[mine if mine.total >= its.total else its for mine, its in both])
+        *devices, host = memory.needs
+        # What the rounded prompt takes more than with the largest micro-batch that was measured
+        more = max(0, settings.used_micro_batch - _MEASURED_UP_TO)
+        margin = self.margin_bytes + int(more * self.pieces.widest * _ROUNDED_BYTES)
+        pairs = zip(devices, self.hardware.free_bytes, strict=True)
+        lacking = [need.total - (free - margin) if need.total else 0 for need, free in pairs]
+        room = setup.host_room(devices)
+        lacking.append(host.total - room.usable_bytes if room else 0)
+        return memory, tuple(lacking)

@@ -16,6 +16,24 @@ from unslow.think.speed.chips import has_links
 
 RECENT = (0, 28)  # the newest version whose memory was read in its sources: what is planned for where nothing runs yet
 DEFAULT_SHARE = 0.0  # of `Choice.share`: what the version takes by itself
+STEP = 0.01
+LEAST_SHARE, MOST_SHARE = 0.80, 0.97
+"""Of a card's memory. Less than the first leaves memory unused that nobody holds; more than the second leaves less than
+the driver and the allocator's gaps were seen to take."""
+BATCHES = (512, 1024, 2048, 4096, 8192, 16384)
+POWERS = frozenset({2, 4, 8, 16, 32, 64})  # numbers of cards that heads can be shared by; and all cards that there are
+SEQUENCES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+FEWER = 4
+FP8_CACHE = frozenset({"ada", "hopper", "blackwell", "cdna3", "cdna4"})
+"""Chips that have the type; on an RTX 3090 vLLM ends with "type fp8e4nv not supported in this architecture"
+(https://github.com/vllm-project/vllm/issues/26431)."""
+PACKS_AT_LOAD = frozenset({"ampere", "ga100", "ada", "hopper", "blackwell", "cdna3", "cdna4"})
+"""Chips on which vLLM multiplies weights in FP8, and rounds plain ones to it while it loads them
+(`--quantization fp8`)."""
+FP8_CACHE_SINCE = (0, 11)
+"""Since then the V1 engine has kernels for it on more than one architecture
+(https://github.com/vllm-project/vllm/pull/24577, September 2025)."""
+LATENT_FP8 = frozenset({"hopper", "blackwell"})  # chips whose kernels for latents take FP8 (FlashMLA, CUTLASS)
 
 
 class Checkpoint(NamedTuple):
@@ -115,15 +133,6 @@ class VllmPlanQuestion(NamedTuple):
         return self.current or self.default()
 
 
-# What a choice leaves for the cache: the sums of `think.memory.vllm`, each made once for all choices that share it.
-# Of every spread the worst end is taken: a plan must start, and what it promises must fit, on the first try.
-
-STEP = 0.01
-LEAST_SHARE, MOST_SHARE = 0.80, 0.97
-"""Of a card's memory. Less than the first leaves memory unused that nobody holds; more than the second leaves less than
-the driver and the allocator's gaps were seen to take."""
-
-
 class Stage(NamedTuple):
     """One stage of a pipeline, as one of its cards sees it."""
 
@@ -133,7 +142,10 @@ class Stage(NamedTuple):
 
 
 class Pool:
-    """The memory of a question; everything is computed once."""
+    """What a choice leaves for the cache: sums of `think.memory.vllm`, each made once for all choices that share it.
+
+    Of every spread the worst end is taken: a plan must start, and what it promises must fit, on the first try.
+    """
 
     def __init__(self, question: VllmPlanQuestion) -> None:
         self.question = question
@@ -222,22 +234,6 @@ def freest(question: VllmPlanQuestion, count: int) -> list[Room]:
     """The cards that have the most to give, in the order of their numbers."""
     order = sorted(range(len(question.hardware.rooms)), key=lambda n: (-question.hardware.rooms[n].usable_bytes, n))
     return [question.hardware.rooms[n] for n in sorted(order[:count])]
-
-
-BATCHES = (512, 1024, 2048, 4096, 8192, 16384)
-POWERS = frozenset({2, 4, 8, 16, 32, 64})  # numbers of cards that heads can be shared by; and all cards that there are
-SEQUENCES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
-FEWER = 4
-FP8_CACHE = frozenset({"ada", "hopper", "blackwell", "cdna3", "cdna4"})
-"""Chips that have the type; on an RTX 3090 vLLM ends with "type fp8e4nv not supported in this architecture"
-(https://github.com/vllm-project/vllm/issues/26431)."""
-PACKS_AT_LOAD = frozenset({"ampere", "ga100", "ada", "hopper", "blackwell", "cdna3", "cdna4"})
-"""Chips on which vLLM multiplies weights in FP8, and rounds plain ones to it while it loads them
-(`--quantization fp8`)."""
-FP8_CACHE_SINCE = (0, 11)
-"""Since then the V1 engine has kernels for it on more than one architecture
-(https://github.com/vllm-project/vllm/pull/24577, September 2025)."""
-LATENT_FP8 = frozenset({"hopper", "blackwell"})  # chips whose kernels for latents take FP8 (FlashMLA, CUTLASS)
 
 
 def choices(question: VllmPlanQuestion, pool: Pool) -> Iterator[Choice]:

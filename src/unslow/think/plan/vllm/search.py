@@ -21,15 +21,11 @@ from unslow.think.plan.vllm.choices import (
 )
 from unslow.think.plan.vllm.speed import Pace, Served
 
-# The search: every combination of the discrete knobs, and of the share of memory only the values that can matter.
-# Why that is exact: with all other knobs fixed, a larger share never gives a smaller cache. So nothing gets worse with
-# it: neither the conversations at once, nor what stays cached, nor the longest context. The largest share that the
-# cards have free is therefore the best in all of these, and where it does not serve the goal no smaller one does. The
-# least share that still gives the same speed is found by halving; every other one is as fast as one of the two, and
-# gives up either memory or context for nothing. What is set now is kept where it is as good: a share between the two, a
-# longer context. Context beyond the goal costs no time: vLLM hands out pages, the limit reserves nothing.
-
 CACHE_BITS = {"auto": 16.0, "bfloat16": 16.0, "float16": 16.0, "nvfp4": 4.5}
+OFFLOADED = RejectedShown(
+    what="--cpu-offload-gb",
+    because="weights in the host's memory cross PCIe with every token: a tenth of the speed or less",
+)
 
 
 class Point(NamedTuple):
@@ -42,7 +38,16 @@ class Point(NamedTuple):
 
 
 class Search:
-    """One question with the sums that its choices share."""
+    """One question with the sums that its choices share.
+
+    Every combination of the discrete knobs is tried, and of the share of memory only the values that can matter. Why
+    that is exact: with all other knobs fixed, a larger share never gives a smaller cache. So nothing gets worse with
+    it: neither the conversations at once, nor what stays cached, nor the longest context. The largest share that the
+    cards have free is therefore the best in all of these, and where it does not serve the goal no smaller one does. The
+    least share that still gives the same speed is found by halving; every other one is as fast as one of the two, and
+    gives up either memory or context for nothing. What is set now is kept where it is as good: a share between the two,
+    a longer context. Context beyond the goal costs no time: vLLM hands out pages, the limit reserves nothing.
+    """
 
     def __init__(self, question: VllmPlanQuestion) -> None:
         self.question = question
@@ -130,12 +135,6 @@ def felt_rate(goal: GoalShown, point: Point) -> float:
     return point.served.decode.mid * point.served.at_once / goal.users
 
 
-def choice_cost(question: VllmPlanQuestion, choice: Choice) -> Cost:
-    """What the weights and the cache of a choice cost in answers."""
-    of = question.checkpoints[choice.checkpoint]
-    return hf_cost(of.quant, of.types, choice.kv, question.parameters, question.architecture)
-
-
 def _keeps_quality(question: VllmPlanQuestion, choice: Choice) -> bool:
     """Whether a published cost is within the floor; what nobody published is not, unless it is what was asked for."""
     floor = question.goal.worst_perplexity_increase
@@ -159,10 +158,10 @@ def best_point(question: VllmPlanQuestion, points: Sequence[Point]) -> Point | N
     )
 
 
-OFFLOADED = RejectedShown(
-    what="--cpu-offload-gb",
-    because="weights in the host's memory cross PCIe with every token: a tenth of the speed or less",
-)
+def choice_cost(question: VllmPlanQuestion, choice: Choice) -> Cost:
+    """What the weights and the cache of a choice cost in answers."""
+    of = question.checkpoints[choice.checkpoint]
+    return hf_cost(of.quant, of.types, choice.kv, question.parameters, question.architecture)
 
 
 def rejected_options(search: Search, chosen: Point) -> list[RejectedShown]:

@@ -11,9 +11,10 @@ from typing import NamedTuple
 
 from unslow.catalog.learned_speed import spread_of
 from unslow.facts.model import HfShape
-from unslow.think.physics.chip import BYTES, HALF, SpeedSetting
-from unslow.think.physics.decode import LINK, SPLIT_BY_LAYER, SPLIT_BY_TENSOR
+from unslow.think.physics.chip import SpeedSetting
+from unslow.think.physics.links import LINK, SPLIT_BY_LAYER, SPLIT_BY_TENSOR
 from unslow.think.physics.terms import Interval
+from unslow.think.physics.weight_types import BYTES, HALF
 from unslow.think.plan.report import GoalShown
 from unslow.think.plan.vllm.choices import Choice, VllmPlanQuestion
 from unslow.think.speed.chips import gpu_chip, has_links, has_peers

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unslow.catalog.learned_speed import learned_speed
-from unslow.think.physics.decode import (
+from unslow.think.physics.links import (
     LINK,
     SPLIT_BY_ROW,
     SPLIT_BY_TENSOR,

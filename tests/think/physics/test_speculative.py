@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unslow.think.physics.decode import accepted_tokens, break_even, speculative_rate
+from unslow.think.physics.speculative import accepted_tokens, break_even, speculative_rate
 
 shares = st.floats(0, 1)
 counts = st.integers(1, 16)

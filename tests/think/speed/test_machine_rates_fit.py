@@ -7,8 +7,7 @@ import msgspec
 import pytest
 
 from unslow.facts.calibration import Calibration, Demand, MachineMark, Point, Rates, TypeRate
-from unslow.think.physics.token_time import calibrated_decode, calibrated_prefill
-from unslow.think.speed.calibration import drift_of, fit_rates
+from unslow.think.speed.machine_rates import calibrated_decode, calibrated_prefill, drift_of, fit_rates
 
 RECORDED = Path(__file__).with_name("recorded_xeon.json")
 """Written by `lab/check_calibration.py --save`: a calibration, and models measured in the same turns."""

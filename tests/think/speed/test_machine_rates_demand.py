@@ -10,7 +10,7 @@ from unslow.look.engine.made_up_models import ModelCache
 from unslow.look.models.gguf import blueprint, read_gguf
 from unslow.look.system.live import LiveSystem
 from unslow.think.blueprints import made_up
-from unslow.think.speed.calibration import demand_of
+from unslow.think.speed.machine_rates import demand_of
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from unslow.catalog.quants import quants
-from unslow.think.physics.chip import CLASSES, class_of_kind, kind_of
+from unslow.think.physics.weight_types import CLASSES, class_of_kind, kind_of
 
 EVERY = sorted({name for types in CLASSES.values() for name in types})
 

@@ -5,7 +5,7 @@ import pytest
 
 from unslow.facts.calibration import Calibration, Demand, MachineMark, Rates, Scale, TypeRate
 from unslow.facts.values import MB, MIB
-from unslow.think.physics.token_time import calibrated_decode, calibrated_prefill
+from unslow.think.speed.machine_rates import calibrated_decode, calibrated_prefill
 
 RATES = Rates(
     types=(

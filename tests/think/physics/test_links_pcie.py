@@ -2,7 +2,7 @@
 
 import pytest
 
-from unslow.think.physics.chip import link_bytes_per_s
+from unslow.think.physics.links import link_bytes_per_s
 
 
 @pytest.mark.parametrize(

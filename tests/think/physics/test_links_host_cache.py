@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unslow.think.physics.placement import BLOCK_TOKENS, copied_cache_s, looked_at_tokens, prompt_copies_s
+from unslow.think.physics.links import BLOCK_TOKENS, copied_cache_s, looked_at_tokens, prompt_copies_s
 
 KV_8B = 131_072
 FAST_LINK = 50e9
