@@ -318,7 +318,7 @@ def read_gguf_pipe(system: System, descriptor: int = STANDARD_INPUT) -> Gguf:
 
 def read_gguf_url(system: System, url: str) -> Gguf:
     """The header of the model at a URL that the user gave, with all of its parts; only their headers are fetched."""
-    from unslow.look.system.http import WebFile  # noqa: PLC0415 (as heavy as all the rest: sockets, TLS)
+    from unslow.look.system.web_file import WebFile  # noqa: PLC0415 (as heavy as all the rest: sockets, TLS)
 
     return _asked(system, url, lambda: _whole(url, part_urls(url), lambda part: closing(WebFile(part, WEB_TIMEOUT_S))))
 

@@ -18,8 +18,7 @@ from unslow.facts.model import Model
 from unslow.facts.stored_model import Kind, Place, StoredFile, StoredModel
 from unslow.look.models import gguf, safetensors
 from unslow.look.models.hf_config import MOST_CONFIG_BYTES, parse_config
-from unslow.look.models.stores import _plain
-from unslow.look.models.stores._folders import Contents
+from unslow.look.models.stores._folders import Contents, NamedFile, NamedFolder
 from unslow.look.system import LookError, System, converted, try_look
 
 _TYPES = {"adapter": Kind.ADAPTER, "imatrix": Kind.OTHER, "mmproj": Kind.PROJECTOR}  # gguf-py, constants.py, GGUFType
@@ -210,6 +209,6 @@ def _look_at(system: System, path: str, seen: Seen) -> None:
         names = system.list_dir(path)
     except LookError:
         folder, name = os.path.split(path)
-        seen.look(system, path, _plain.File(folder or ".", name))
+        seen.look(system, path, NamedFile(folder or ".", name))
         return
-    seen.look(system, path, next((store for store in all_stores() if store.claims(names)), _plain))
+    seen.look(system, path, next((store for store in all_stores() if store.claims(names)), NamedFolder()))

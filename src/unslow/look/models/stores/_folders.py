@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,6 +21,7 @@ from unslow.look.system import LookError, System, converted, read_text
 
 MOST_ENTRIES = 200_000
 DEEPEST = 8
+_MAGIC = b"GGUF"
 _SKIPPED = re.compile(r"\.git|\.locks|\.no_exist|node_modules|__pycache__|lost\+found|(?:datasets|spaces|kernels)--.*")
 
 
@@ -328,3 +330,49 @@ def _unfinished(folder: str, leaves: list[Leaf]) -> Iterator[str]:
     if parts:
         files = "a download is" if len(parts) == 1 else f"{len(parts)} downloads are"
         yield f"{_name(folder)}: {files} not finished"
+
+
+class NamedFolder:
+    """A folder that the user names: whatever models lie there; those in hidden folders belong to some program."""
+
+    TOOL = "folder"
+
+    def find(self, system: System, place: str) -> Contents:
+        tree = read_tree(system, place)
+        seen = [leaf for leaf in tree.leaves if "/." not in f"/{leaf.folder}"]
+        return Contents(grouped_models(place, seen, self.TOOL, partial(_names_below, place)), tree_notices(place, tree))
+
+
+class NamedFile:
+    """A file that the user names: a whole model, or a part of one."""
+
+    TOOL = "file"
+
+    def __init__(self, folder: str, name: str) -> None:
+        self._folder, self._name = folder, name
+
+    def find(self, system: System, place: str) -> Contents:
+        tree = read_tree(system, self._folder, deepest=0)
+        wanted = f"{self._folder}/{self._name}"
+        models = grouped_models(self._folder, tree.leaves, self.TOOL, partial(_names_below, self._folder))
+        found = [m for m in models if any(file.path == wanted for file in m.files)]
+        leaf = next((leaf for leaf in tree.leaves if leaf.name == self._name), None)
+        if leaf is None:
+            raise LookError(f"{place}: not there")
+        return Contents(found or [self._nameless(system, leaf)], [])
+
+    def _nameless(self, system: System, leaf: Leaf) -> StoredModel:
+        """A model whose name does not tell that it is one, such as a blob of Ollama's."""
+        path = f"{self._folder}/{leaf.name}"
+        if system.read_head(path, len(_MAGIC)) != _MAGIC:
+            raise LookError(f"{path}: is no model; those start with GGUF or end in .safetensors")
+        file = StoredFile(path, leaf.bytes, leaf.inode)
+        return StoredModel(
+            name=leaf.name, tool=self.TOOL, format="gguf", path=path, place=self._folder, files=(file,),
+            size_bytes=leaf.bytes, modified_at=leaf.modified_at,
+        )  # fmt: skip
+
+
+def _names_below(place: str, folder: str, stem: str) -> Names:
+    long = "/".join(part for part in (folder, stem) if part) or os.path.basename(os.path.abspath(place))  # noqa: PTH100, PTH119 (no path object is needed)
+    return Names(stem or long.rpartition("/")[2], long)

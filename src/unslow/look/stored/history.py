@@ -19,7 +19,7 @@ import msgspec
 from unslow.facts.bench import DECODE, LARGEST_BENCH_BYTES, PREFILL, Bench, Entry, Failure, Pass, parse_bench
 from unslow.facts.errors import UserError
 from unslow.facts.stored_json import dump_stored
-from unslow.look.calibration import data_folder
+from unslow.look.stored import data_folder
 
 _VERSIONS = ("version", "driver", "kernel", "build")
 SELECTED = """
