@@ -1,4 +1,4 @@
-"""What the process of a running server shows: its limits, where its memory lies, what it was built for, the disk of its model."""
+"""What the process of a running server shows: its limits, its memory by node, its build, the disk of its model."""
 
 import posixpath
 from collections.abc import Iterable
@@ -24,24 +24,10 @@ from unslow.look.probes.cgroup import NO_QUOTA, read_limits
 from unslow.look.processes import read_process
 from unslow.look.system import LookError, System, read_text, try_fact, unknown
 
-
-def with_limits(system: System, subject: Subject) -> Subject:
-    """The subject with the cpuset, quota and memory of its process; as it is where its process can't be seen."""
-    pid = subject.runtime.pid
-    if not isinstance(pid, Known):
-        return subject
-    limits = read_limits(system, pid.value)
-    allowed, quota = limits.cpu.allowed_cpus, limits.cpu.quota_cpus
-    if quota == NO_QUOTA and isinstance(allowed, Known):  # it may use all the time of its processors
-        quota = reported(float(allowed.value), f"{allowed.source}, and {NO_QUOTA.why}")
-    runtime = msgspec.structs.replace(
-        subject.runtime, allowed_cpus=allowed, quota_cpus=quota, memory_limit_bytes=limits.memory.limit_bytes
-    )
-    return msgspec.structs.replace(subject, runtime=runtime)
-
-
 GRAPHS_OFF = "GGML_CUDA_DISABLE_GRAPHS"  # Whatever its value, ggml's CUDA backend then starts every kernel by itself
 MAPS_LIMIT_BYTES = 4 * 1024**2
+
+MOST_MODELS = 16
 
 
 def with_own_process(system: System, subject: Subject) -> Subject:
@@ -63,6 +49,21 @@ def with_own_process(system: System, subject: Subject) -> Subject:
         disk_read_bytes=_disk_read_bytes(system, runtime, pid.value),
     )
     return msgspec.structs.replace(subject, runtime=changed)
+
+
+def with_limits(system: System, subject: Subject) -> Subject:
+    """The subject with the cpuset, quota and memory of its process; as it is where its process can't be seen."""
+    pid = subject.runtime.pid
+    if not isinstance(pid, Known):
+        return subject
+    limits = read_limits(system, pid.value)
+    allowed, quota = limits.cpu.allowed_cpus, limits.cpu.quota_cpus
+    if quota == NO_QUOTA and isinstance(allowed, Known):  # it may use all the time of its processors
+        quota = reported(float(allowed.value), f"{allowed.source}, and {NO_QUOTA.why}")
+    runtime = msgspec.structs.replace(
+        subject.runtime, allowed_cpus=allowed, quota_cpus=quota, memory_limit_bytes=limits.memory.limit_bytes
+    )
+    return msgspec.structs.replace(subject, runtime=runtime)
 
 
 def _bytes_by_node(system: System, pid: int) -> Fact[dict[str, int]]:
@@ -94,9 +95,6 @@ def _disk_read_bytes(system: System, runtime: Runtime, pid: int) -> Fact[int]:
     except LookError as error:
         return unknown(error, "run unslow as the same user or as root")
     return not_found(f"{path} does not count what disks give") if counted is None else reported(counted, path)
-
-
-MOST_MODELS = 16
 
 
 def read_model_disks(system: System, subjects: Iterable[Subject]) -> tuple[Disk, ...]:

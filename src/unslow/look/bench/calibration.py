@@ -23,62 +23,8 @@ from unslow.look.kernel.processors import CpuUse, cpus_between, read_cpu_sample,
 from unslow.look.openai_api import Timings
 from unslow.look.system import LookError, System, try_look
 
-
-class OtherPrograms:
-    """Watches from now on; where the kernel does not tell, nobody is seen."""
-
-    def __init__(self, system: System, engine_pids: Sequence[int]) -> None:
-        self._system = system
-        own = try_look(None, read_own_pid, system)
-        self._own = [*engine_pids, *([] if own is None else [own])]
-        self._first = self._last = try_look(None, read_cpu_sample, system)
-
-    def cpus_since_last(self) -> float:
-        """Processors that others used since this was last asked."""
-        before, self._last = self._last, try_look(None, read_cpu_sample, self._system)
-        return cpus_between(before, self._last, self._own).busy_cpus if before and self._last else 0.0
-
-    def use(self) -> CpuUse | None:
-        """Who used how much since the start; None where that can't be seen."""
-        return cpus_between(self._first, self._last, self._own) if self._first and self._last else None
-
-
 COLD_TOKENS = 1  # The first token finds caches that other models have filled, and threads that sleep
 _DATA = "data: "
-
-
-class Sample(NamedTuple):
-    """The time of each token after the first, and that of the prompt."""
-
-    steps_s: tuple[float, ...]
-    prompt_tokens: int
-    prefill_s: float
-
-
-def parse_sample(lines: Iterable[str]) -> Sample:
-    """The sample in a streamed answer."""
-    seen = [_timings(line.removeprefix(_DATA)) for line in lines if line.startswith(_DATA)]
-    timings = [timing for timing in seen if timing]
-    if not timings:
-        raise LookError("the answer has no timings")
-    steps = []
-    for before, after in pairwise(timings):
-        tokens = after.predicted_n - before.predicted_n  # some events tell of several tokens
-        if before.predicted_n >= COLD_TOKENS and tokens > 0 and after.predicted_ms > before.predicted_ms:
-            steps.append((after.predicted_ms - before.predicted_ms) / 1e3 / tokens)
-    return Sample(tuple(steps), timings[-1].prompt_n, timings[-1].prompt_ms / 1e3)
-
-
-def _timings(text: str) -> Timings | None:
-    """What llama-server knows so far; it counts the first token as part of the prompt."""
-    try:
-        event: Any = msgspec.json.decode(text)
-        if isinstance(event, dict) and "error" in event:
-            raise LookError(f"the server answered with an error: {str(event['error'])[:200]}")
-        return msgspec.convert(event["timings"], Timings) if isinstance(event, dict) and "timings" in event else None
-    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
-        raise LookError(f"the server streamed something that can't be read: {text[:60]!r}") from error
-
 
 Progress = Callable[[str, float], None]
 
@@ -88,6 +34,21 @@ QUIET_SHARE = 0.1  # Of the processors in use, what other programs may take in a
 OVERTIME = 2.0  # After this many times the time, not even the fewest rounds are waited for
 PROMPT_EVERY = 5  # Prompts take longer than a moment, and there are fewer ways to disturb them
 CONTEXT = 2048
+
+DEEP_TOKENS = 512
+PROMPT_TOKENS = 192
+LARGE_CACHE_BYTES = 50 * MIB  # Half of this and more would hold a good part of `calibrate_types`
+
+TYPES = ("Q4_0", "Q4_1", "Q4_K_M", "Q5_0", "Q5_1", "Q5_K_S", "Q6_K", "Q8_0", "F16")
+"""Mixes whose main types are the common ones; llama.cpp has kernels of their own for each."""
+
+
+class Sample(NamedTuple):
+    """The time of each token after the first, and that of the prompt."""
+
+    steps_s: tuple[float, ...]
+    prompt_tokens: int
+    prefill_s: float
 
 
 class Limits(NamedTuple):
@@ -165,6 +126,34 @@ class Rounds(NamedTuple):
     quiet: bool = True  # Whether only rounds count in which others left the processors alone
 
 
+class Trial(NamedTuple):
+    """A made-up model, and what is asked of it."""
+
+    name: str
+    shape: str
+    quant: str
+    depth_tokens: int = 1  # Tokens before those that are timed
+    prompt_tokens: int = 0  # The prompt whose reading is timed; 0 for none
+
+
+_COSTS = (
+    Trial("one step", "tiny", "Q8_0"),
+    Trial("launches", "calibrate_launches", "Q8_0", prompt_tokens=PROMPT_TOKENS),
+    *(Trial(f"short rows in {quant}", "calibrate_narrow", quant) for quant in ("Q8_0", "Q4_0", "Q5_0", "Q6_K")),
+    *(Trial(f"long rows in {quant}", "calibrate_wide", quant) for quant in ("Q8_0", "Q4_1", "Q4_K_M")),
+    Trial("vocabulary", "calibrate_words", "Q8_0"),
+    Trial("experts", "calibrate_experts", "Q8_0", prompt_tokens=PROMPT_TOKENS),
+    Trial("attention, shared heads", "calibrate_shared_heads", "Q8_0", DEEP_TOKENS, DEEP_TOKENS),
+    Trial("attention, own heads", "calibrate_own_heads", "Q8_0", DEEP_TOKENS, DEEP_TOKENS),
+)
+
+
+def trials_for(cache_bytes: int) -> tuple[Trial, ...]:
+    """The trials for a processor with so much cache: weights that lie in it would be read too fast."""
+    shape = "calibrate_types_large" if cache_bytes > LARGE_CACHE_BYTES else "calibrate_types"
+    return (*_COSTS, *(Trial(f"weights in {q}", shape, q, prompt_tokens=PROMPT_TOKENS) for q in TYPES))
+
+
 def measure_in_rounds(
     system: System, guests: Iterable[ModelToMeasure], threads: int, limits: Limits, progress: Progress
 ) -> Rounds:
@@ -187,6 +176,25 @@ def measure_in_rounds(
         measured = [_measured(one, counted) for one in running]
         missing = tuple(one.guest.name for one in measured if not one.steps_s)
         return Rounds([one for one in measured if one.steps_s], others.use(), missing, quiet=counted is not None)
+
+
+class OtherPrograms:
+    """Watches from now on; where the kernel does not tell, nobody is seen."""
+
+    def __init__(self, system: System, engine_pids: Sequence[int]) -> None:
+        self._system = system
+        own = try_look(None, read_own_pid, system)
+        self._own = [*engine_pids, *([] if own is None else [own])]
+        self._first = self._last = try_look(None, read_cpu_sample, system)
+
+    def cpus_since_last(self) -> float:
+        """Processors that others used since this was last asked."""
+        before, self._last = self._last, try_look(None, read_cpu_sample, self._system)
+        return cpus_between(before, self._last, self._own).busy_cpus if before and self._last else 0.0
+
+    def use(self) -> CpuUse | None:
+        """Who used how much since the start; None where that can't be seen."""
+        return cpus_between(self._first, self._last, self._own) if self._first and self._last else None
 
 
 def _take_turns(
@@ -236,6 +244,31 @@ def _sample(system: System, one: _Running, tokens: int, limits: Limits, prompt: 
         return None
 
 
+def parse_sample(lines: Iterable[str]) -> Sample:
+    """The sample in a streamed answer."""
+    seen = [_timings(line.removeprefix(_DATA)) for line in lines if line.startswith(_DATA)]
+    timings = [timing for timing in seen if timing]
+    if not timings:
+        raise LookError("the answer has no timings")
+    steps = []
+    for before, after in pairwise(timings):
+        tokens = after.predicted_n - before.predicted_n  # some events tell of several tokens
+        if before.predicted_n >= COLD_TOKENS and tokens > 0 and after.predicted_ms > before.predicted_ms:
+            steps.append((after.predicted_ms - before.predicted_ms) / 1e3 / tokens)
+    return Sample(tuple(steps), timings[-1].prompt_n, timings[-1].prompt_ms / 1e3)
+
+
+def _timings(text: str) -> Timings | None:
+    """What llama-server knows so far; it counts the first token as part of the prompt."""
+    try:
+        event: Any = msgspec.json.decode(text)
+        if isinstance(event, dict) and "error" in event:
+            raise LookError(f"the server answered with an error: {str(event['error'])[:200]}")
+        return msgspec.convert(event["timings"], Timings) if isinstance(event, dict) and "timings" in event else None
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
+        raise LookError(f"the server streamed something that can't be read: {text[:60]!r}") from error
+
+
 def _measured(one: _Running, rounds: set[int] | None) -> Measured:
     """What the model showed in these rounds, or in all; in all too where these hold nothing of it."""
     turns = [turn for turn in one.turns if rounds is None or turn.round in rounds]
@@ -246,39 +279,3 @@ def _measured(one: _Running, rounds: set[int] | None) -> Measured:
     timed = [tuple(turn.prefill_s for turn in some if turn.prefill_s) for some in (turns, one.turns)]
     prefill = timed[0] or timed[1]
     return Measured(one.guest, steps, prefill, len(samples), sum(not turn.sample for turn in turns), one.tokens)
-
-
-DEEP_TOKENS = 512
-PROMPT_TOKENS = 192
-LARGE_CACHE_BYTES = 50 * MIB  # Half of this and more would hold a good part of `calibrate_types`
-
-TYPES = ("Q4_0", "Q4_1", "Q4_K_M", "Q5_0", "Q5_1", "Q5_K_S", "Q6_K", "Q8_0", "F16")
-"""Mixes whose main types are the common ones; llama.cpp has kernels of their own for each."""
-
-
-class Trial(NamedTuple):
-    """A made-up model, and what is asked of it."""
-
-    name: str
-    shape: str
-    quant: str
-    depth_tokens: int = 1  # Tokens before those that are timed
-    prompt_tokens: int = 0  # The prompt whose reading is timed; 0 for none
-
-
-_COSTS = (
-    Trial("one step", "tiny", "Q8_0"),
-    Trial("launches", "calibrate_launches", "Q8_0", prompt_tokens=PROMPT_TOKENS),
-    *(Trial(f"short rows in {quant}", "calibrate_narrow", quant) for quant in ("Q8_0", "Q4_0", "Q5_0", "Q6_K")),
-    *(Trial(f"long rows in {quant}", "calibrate_wide", quant) for quant in ("Q8_0", "Q4_1", "Q4_K_M")),
-    Trial("vocabulary", "calibrate_words", "Q8_0"),
-    Trial("experts", "calibrate_experts", "Q8_0", prompt_tokens=PROMPT_TOKENS),
-    Trial("attention, shared heads", "calibrate_shared_heads", "Q8_0", DEEP_TOKENS, DEEP_TOKENS),
-    Trial("attention, own heads", "calibrate_own_heads", "Q8_0", DEEP_TOKENS, DEEP_TOKENS),
-)
-
-
-def trials_for(cache_bytes: int) -> tuple[Trial, ...]:
-    """The trials for a processor with so much cache: weights that lie in it would be read too fast."""
-    shape = "calibrate_types_large" if cache_bytes > LARGE_CACHE_BYTES else "calibrate_types"
-    return (*_COSTS, *(Trial(f"weights in {q}", shape, q, prompt_tokens=PROMPT_TOKENS) for q in TYPES))

@@ -26,34 +26,13 @@ _GZIP = 16 + zlib.MAX_WBITS
 Opened = Callable[[socket.socket], None]
 """Is told of the socket of an exchange, on which another thread may end the waiting with `shut`."""
 
-
-def is_loopback(host: str) -> bool:
-    """Whether a host name or address stays on this machine."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+LOCAL_HOST = "127.0.0.1"
+_EVERYWHERE = ("", "0.0.0.0", "::")  # noqa: S104 (read, not bound)
+_LARGEST_PORT = 2**16 - 1
 
 
-def check_host(url: str, named_hosts: frozenset[str]) -> None:
-    """LookError unless the URL leads to loopback or to a host that the user named."""
-    host = split_url(url)[1]
-    if not is_loopback(host) and host not in named_hosts:
-        raise LookError(f"the user did not name the host {host}, so nothing was sent to it", Absence.NOT_LOOKED)
-
-
-def split_url(url: str) -> tuple[str, str, int | None, str]:
-    """Scheme, host, port and path with query; LookError where it is no http:// or https:// URL."""
-    try:
-        parts = urlsplit(url)
-        port = parts.port
-    except ValueError as error:
-        raise LookError(f"{url!r} is not a URL: {error}") from error
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise LookError(f"{url!r} is not an http:// or https:// URL")
-    return parts.scheme, parts.hostname, port, parts.path + (f"?{parts.query}" if parts.query else "")
+class TooLargeError(LookError):
+    """The answer has more bytes than are taken."""
 
 
 def request(
@@ -100,10 +79,6 @@ def stream(
 
 def _payload(body: Any) -> bytes | None:
     return None if body is None else json.dumps(body).encode()
-
-
-class TooLargeError(LookError):
-    """The answer has more bytes than are taken."""
 
 
 class Connection:
@@ -326,20 +301,33 @@ def look_error(url: str, error: Exception) -> LookError:
     return LookError(why, how_to_get=hint)
 
 
-LOCAL_HOST = "127.0.0.1"
-_EVERYWHERE = ("", "0.0.0.0", "::")  # noqa: S104 (read, not bound)
-_LARGEST_PORT = 2**16 - 1
+def check_host(url: str, named_hosts: frozenset[str]) -> None:
+    """LookError unless the URL leads to loopback or to a host that the user named."""
+    host = split_url(url)[1]
+    if not is_loopback(host) and host not in named_hosts:
+        raise LookError(f"the user did not name the host {host}, so nothing was sent to it", Absence.NOT_LOOKED)
 
 
-def reachable_host(host: str) -> str:
-    """A host as a URL has it: who listens on every address can be asked on this machine's own."""
-    bare = host.strip("[]")
-    return LOCAL_HOST if bare in _EVERYWHERE else f"[{bare}]" if ":" in bare else bare
+def split_url(url: str) -> tuple[str, str, int | None, str]:
+    """Scheme, host, port and path with query; LookError where it is no http:// or https:// URL."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        raise LookError(f"{url!r} is not a URL: {error}") from error
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise LookError(f"{url!r} is not an http:// or https:// URL")
+    return parts.scheme, parts.hostname, port, parts.path + (f"?{parts.query}" if parts.query else "")
 
 
-def is_port(text: str) -> bool:
-    """Whether a text is a port that can be asked."""
-    return text.isdecimal() and text.isascii() and len(text) <= len(str(_LARGEST_PORT)) and int(text) <= _LARGEST_PORT
+def is_loopback(host: str) -> bool:
+    """Whether a host name or address stays on this machine."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def host_of(url: str) -> str:
@@ -353,3 +341,14 @@ def host_of(url: str) -> str:
 def is_local_url(url: str) -> bool:
     """Whether a URL stays on this machine: a path elsewhere says nothing about a file here."""
     return is_loopback(host_of(url))
+
+
+def reachable_host(host: str) -> str:
+    """A host as a URL has it: who listens on every address can be asked on this machine's own."""
+    bare = host.strip("[]")
+    return LOCAL_HOST if bare in _EVERYWHERE else f"[{bare}]" if ":" in bare else bare
+
+
+def is_port(text: str) -> bool:
+    """Whether a text is a port that can be asked."""
+    return text.isdecimal() and text.isascii() and len(text) <= len(str(_LARGEST_PORT)) and int(text) <= _LARGEST_PORT

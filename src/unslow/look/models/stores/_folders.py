@@ -24,6 +24,19 @@ DEEPEST = 8
 _MAGIC = b"GGUF"
 _SKIPPED = re.compile(r"\.git|\.locks|\.no_exist|node_modules|__pycache__|lost\+found|(?:datasets|spaces|kernels)--.*")
 
+_PART = re.compile(r"-\d{5}-of-\d{5}$")
+_TAG = re.compile(r"(?i)[-._]((?:I?Q|TQ|MXFP|NVFP|BF|FP|F)\d{1,2}[a-z0-9_]{0,24})$")
+_DRAFTS = ("mtp-", "eagle3-", "dflash-", "dspark-")  # llama.cpp, common/download.cpp: what it takes for draft models
+_ADAPTERS = ("adapter_model", "adapters")  # PEFT, MLX
+_CONFIGS = ("config.json", "adapter_config.json")
+_INDEX = ".safetensors.index.json"
+_UNFINISHED = (".incomplete", ".part", ".partial", ".downloadInProgress", ".aria2", ".crdownload")
+
+PREFIX = "models--"
+_REVISION_BYTES = 256
+_SHORT = 7  # letters of a revision that people read
+_DEPTH = 3  # repository, `snapshots`, revision
+
 
 class Leaf(msgspec.Struct, frozen=True, array_like=True):
     """A file, by its path below the root; `bytes` is -1 where a link leads nowhere."""
@@ -50,6 +63,24 @@ class Tree(msgspec.Struct, frozen=True):
     unreadable: list[str] = []
     cut: bool = False
     """Whether there is more than was looked at."""
+
+
+class Contents(NamedTuple):
+    """The models that a place holds, before their headers are read, and what else is to be said of it."""
+
+    models: list[StoredModel]
+    notices: list[str]
+
+
+class Names(NamedTuple):
+    """A model's name, and a longer one for where two would have the same."""
+
+    short: str
+    long: str
+
+
+Naming = Callable[[str, str], Names]
+"""From a model's folder below the root and its file's stem; the stem is empty for the folder's own model."""
 
 
 def read_tree(system: System, root: str, deepest: int = DEEPEST) -> Tree:
@@ -125,37 +156,10 @@ def _inode(status: os.stat_result) -> str:
     return f"{status.st_dev}:{status.st_ino}"
 
 
-class Contents(NamedTuple):
-    """The models that a place holds, before their headers are read, and what else is to be said of it."""
-
-    models: list[StoredModel]
-    notices: list[str]
-
-
 def tree_notices(place: str, tree: Tree) -> list[str]:
     """What could not be seen below a place."""
     cut = [f"{place} has more than {MOST_ENTRIES} files; the rest was not looked at"] if tree.cut else []
     return cut + [f"not looked into: {path}" for path in tree.unreadable]
-
-
-_PART = re.compile(r"-\d{5}-of-\d{5}$")
-_TAG = re.compile(r"(?i)[-._]((?:I?Q|TQ|MXFP|NVFP|BF|FP|F)\d{1,2}[a-z0-9_]{0,24})$")
-_DRAFTS = ("mtp-", "eagle3-", "dflash-", "dspark-")  # llama.cpp, common/download.cpp: what it takes for draft models
-_ADAPTERS = ("adapter_model", "adapters")  # PEFT, MLX
-_CONFIGS = ("config.json", "adapter_config.json")
-_INDEX = ".safetensors.index.json"
-_UNFINISHED = (".incomplete", ".part", ".partial", ".downloadInProgress", ".aria2", ".crdownload")
-
-
-class Names(NamedTuple):
-    """A model's name, and a longer one for where two would have the same."""
-
-    short: str
-    long: str
-
-
-Naming = Callable[[str, str], Names]
-"""From a model's folder below the root and its file's stem; the stem is empty for the folder's own model."""
 
 
 def quant_tag(stem: str) -> str:
@@ -268,23 +272,17 @@ def names_in(repository: str) -> Naming:
     return naming
 
 
-# The layout of Hugging Face's cache, which newer builds of llama.cpp use too.
-# `models--org--name` holds `blobs`, `refs` (which revision a branch is at) and `snapshots/<revision>/` with links to
-# the blobs.
-
-PREFIX = "models--"
-_REVISION_BYTES = 256
-_SHORT = 7  # letters of a revision that people read
-_DEPTH = 3  # repository, `snapshots`, revision
-
-
 def is_hub(names: Sequence[str]) -> bool:
     """Whether a folder with these names in it is such a cache."""
     return any(name.startswith(PREFIX) for name in names)
 
 
 def read_hub(system: System, place: str, tree: Tree, tool: str) -> Contents:
-    """The models of a cache, from the files below it."""
+    """The models of a cache, from the files below it.
+
+    The layout of Hugging Face's cache, which newer builds of llama.cpp use too. `models--org--name` holds `blobs`,
+    `refs` (which revision a branch is at) and `snapshots/<revision>/` with links to the blobs.
+    """
     repositories: dict[str, list[Leaf]] = defaultdict(list)
     for leaf in tree.leaves:
         folder, slash, rest = leaf.path.partition("/")
