@@ -257,13 +257,13 @@ def test_a_database_of_something_else_is_left_alone(history, wording):
 @pytest.mark.parametrize(
     "data", [b"not a database at all, but some text\n" * 40, b"SQLite format 3\x00" + b"\xff" * 4096]
 )
-def test_a_file_that_is_no_database_is_left_alone(history, data):
+def test_a_file_that_is_no_database_is_left_alone(history, data, wording):
     history.path.parent.mkdir()
     history.path.write_bytes(data)
     for work in (history.all, lambda: history.keep(bench(1))):
         with pytest.raises(UserError, match=r"it is no database|it is damaged|unable to open") as error:
             work()
-    assert "left as it is" in error.value.hint
+    wording(error.value.hint)
     assert history.path.read_bytes() == data
 
 
@@ -344,11 +344,11 @@ def test_a_query_without_end_is_broken_off(history, monkeypatch, tmp_path, wordi
     wording(refused.value.message, tells=str(history.path))
 
 
-def test_what_can_not_be_written_says_so(tmp_path):
+def test_what_can_not_be_written_says_so(tmp_path, wording):
     (tmp_path / "data").write_text("a file")
-    with pytest.raises(UserError, match="can't write the history") as error:
+    with pytest.raises(UserError) as error:
         History(tmp_path / "data" / "benchmarks.sqlite3").keep(bench(1))
-    assert "UNSLOW_DATA_DIR" in error.value.hint
+    wording(error.value.message, error.value.hint, tells="UNSLOW_DATA_DIR")
 
 
 def test_one_too_large_to_read_again_is_refused(history):
