@@ -21,7 +21,7 @@ from unslow import __version__
 from unslow.commands.calibrate.calibration import ENGINE, cpu_guests, point_of
 from unslow.facts.calibration import Calibration, MachineMark
 from unslow.facts.values import GB
-from unslow.look.calibration import Limits, Measured, ModelToMeasure, measure_in_rounds
+from unslow.look.bench.calibration import Limits, Measured, ModelToMeasure, measure_in_rounds
 from unslow.look.engine import engine_version
 from unslow.look.engine.made_up_models import default_cache
 from unslow.look.models.gguf import blueprint, read_gguf

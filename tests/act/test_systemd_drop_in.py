@@ -18,7 +18,7 @@ from unslow.act.systemd import (
     service_settings,
     words_of,
 )
-from unslow.look.command_writer import in_unit
+from unslow.look.command_writer.starters import in_unit
 
 UNIT = """[Unit]
 Description=a server

@@ -23,9 +23,10 @@ from unslow.facts.machine import BusyProcess, Cpu, Gpu, Load, Machine
 from unslow.facts.runtime import Runtime
 from unslow.facts.stored_json import dump_stored
 from unslow.facts.values import measured, not_found, reported
-from unslow.look.calibration import CalibrationStore, Limits, Measured, ModelToMeasure, Rounds
+from unslow.look.bench.calibration import Limits, Measured, ModelToMeasure, Rounds
 from unslow.look.engine.made_up_models import ModelCache
 from unslow.look.kernel.processors import CpuUse
+from unslow.look.stored.calibrations import CalibrationStore
 from unslow.look.system.live import LiveSystem
 
 SYSTEM = LiveSystem()

@@ -16,7 +16,7 @@ from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Case
 from unslow.facts.values import NOT_LOOKED, reported
-from unslow.look.command_writer import shell_line
+from unslow.look.command_writer.starters import shell_line
 from unslow.look.runtimes import lookers
 from unslow.look.system.live import LiveSystem
 from unslow.page.what_if.memory_view import AskedSettings

@@ -13,8 +13,8 @@ from unslow.facts.calibration import Calibration, Rates, TypeRate
 from unslow.facts.errors import UserError
 from unslow.facts.machine import Gpu
 from unslow.facts.values import Unknown, reported
-from unslow.look.calibration import default_store
 from unslow.look.probes import read_machine
+from unslow.look.stored.calibrations import default_store
 from unslow.look.system import System
 from unslow.look.system.live import LiveSystem
 from unslow.look.system.recorded import RecordedSystem

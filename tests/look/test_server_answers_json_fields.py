@@ -44,6 +44,6 @@ def test_what_is_no_amount_is_unknown(value):
     assert isinstance(amount_fact({"n": value}, "s", "n"), Unknown)
 
 
-def test_the_reason_names_what_is_missing():
-    assert truth_fact({"n": 1}, "/api", "x", "n").why == "/api holds no n"
+def test_the_reason_names_what_is_missing(wording):
+    wording(truth_fact({"n": 1}, "/api", "x", "n").why, tells=("/api", "n"))
     assert isinstance(text_fact({"n": ""}, "s", "n"), Unknown)

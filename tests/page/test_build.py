@@ -12,7 +12,7 @@ from unslow.commands._output import Silent
 from unslow.commands.diagnose.look import Looked
 from unslow.facts.bench import Bench, parse_bench
 from unslow.facts.snapshot import Snapshot, Subject, parse_snapshot
-from unslow.look.history import History
+from unslow.look.stored.history import History
 from unslow.page.build import is_same_setup, kept_for, last_change_for, seen_of, view_of, view_target
 from unslow.page.view import View
 from unslow.think.judge.judge import diagnose

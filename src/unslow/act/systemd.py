@@ -11,7 +11,7 @@ from difflib import SequenceMatcher
 from typing import NamedTuple
 
 from unslow.act.command_words import Meaning, NotUnderstoodError, Word, all_fit, check_sure
-from unslow.look.command_writer import in_unit
+from unslow.look.command_writer.starters import in_unit
 
 NAME, LAST_NAME = "90-unslow.conf", "zz-unslow.conf"
 HEAD = "# Written by `unslow apply`; `unslow undo` takes it back."

@@ -15,7 +15,7 @@ from unslow.facts.snapshot import Case
 from unslow.facts.stored_json import dump_stored
 from unslow.facts.values import Fact, failed, not_found
 from unslow.look.bench.llama_bench import parse_llama_bench
-from unslow.look.history import History, default_history
+from unslow.look.stored.history import History, default_history
 from unslow.look.system import LookError
 from unslow.look.system.live import LiveSystem
 from unslow.show.bench import render_llama_bench

@@ -14,9 +14,10 @@ from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Case
 from unslow.facts.values import NOT_LOOKED, Known, Origin, estimated, first_known, reported
 from unslow.look.command_line import is_absolute_path
-from unslow.look.command_writer import NO_UNIT, AtHand, Unit, lines_for_system
-from unslow.look.machine_knobs import Host, spell_machine
-from unslow.look.running_server import read_unit
+from unslow.look.command_writer import AtHand
+from unslow.look.command_writer.machine_knobs import Host, spell_machine
+from unslow.look.command_writer.shells import lines_for_system
+from unslow.look.command_writer.starters import NO_UNIT, Unit, read_unit
 from unslow.look.runtimes import Looker, looker_named, looker_of, names
 from unslow.look.system import LookError, System
 from unslow.think.case.instructions import container_of, makers_of, system_of, unit_of

@@ -21,12 +21,12 @@ from unslow.facts.errors import UserError
 from unslow.facts.run import Completion, Run
 from unslow.facts.snapshot import Snapshot, Subject
 from unslow.facts.values import Count, measured, not_found, reported
-from unslow.look.calibration import read_calibrations
 from unslow.look.kernel.processors import CpuSample, cpus_between, read_cpu_sample, read_own_pid, read_run_delay
 from unslow.look.logs.llama_cpp import run_of_completions
 from unslow.look.probes import read_machine
 from unslow.look.runtimes.transformers import read_model
 from unslow.look.runtimes.transformers.bench import Timer
+from unslow.look.stored.calibrations import read_calibrations
 from unslow.look.system import LookError, System
 from unslow.look.system.live import LiveSystem
 from unslow.think.judge.judge import diagnose

@@ -9,6 +9,9 @@ from unslow.facts.masking import SHOWN_KEY
 COMMAND = "command line"
 ENVIRONMENT = "environment"
 
+_DRIVE = re.compile(r"[A-Za-z]:[\\/]|\\\\[^\\/]")
+_SEPARATOR = re.compile(r"[\\/]")
+
 
 class Setting(NamedTuple):
     """A value as it was written, and where."""
@@ -44,10 +47,6 @@ def with_secrets_hidden(command: Sequence[str], places: Iterable[tuple[int, int]
         flag, equals, _ = command[start].partition("=")
         words[start:end] = [f"{flag}={SHOWN_KEY}"] if equals else [flag, SHOWN_KEY][: end - start]
     return words
-
-
-_DRIVE = re.compile(r"[A-Za-z]:[\\/]|\\\\[^\\/]")
-_SEPARATOR = re.compile(r"[\\/]")
 
 
 def is_absolute_path(path: str) -> bool:

@@ -16,84 +16,69 @@ from unslow.facts.values import MIB, Known, Origin
 
 _STATED = (Origin.REPORTED, Origin.MEASURED, Origin.TOLD)
 
-
-def stated(runtimes: Sequence[Runtime], name: str) -> Known[Any] | None:
-    """What the last source that knows says of a fact; a default or an estimate states nothing."""
-    return next(iter(all_stated(reversed(list(runtimes)), name)), None)
-
-
-def all_stated(runtimes: Any, name: str) -> list[Known[Any]]:
-    """What each source states of a fact."""
-    facts = [getattr(runtime, name) for runtime in runtimes]
-    return [fact for fact in facts if isinstance(fact, Known) and fact.origin in _STATED]
-
-
-def statement(fact: Known[Any], say: Callable[[Any], str], role: str = "") -> Statement:
-    """A fact as a sentence; `role` tells what kind of source states it."""
-    return Statement(says=f"{role}: {say(fact.value)}" if role else say(fact.value), source=fact.source)
-
-
 _HELD_SHARE = 0.7  # of what was planned; drivers round up, never so far down
 _NOTABLE_BYTES = 256 * MIB
 
-
-def _threads(runtimes: Sequence[Runtime], machine: Machine) -> Contradiction | None:
-    threads, allowed = stated(runtimes, "threads"), machine.cpu.allowed_cpus
-    if threads is None or not isinstance(allowed, Known) or threads.value <= allowed.value:
-        return None
-    may_be_used = statement(allowed, lambda n: f"{n} processors may be used")
-    statements = (statement(threads, lambda n: f"{n} threads"), may_be_used)
-    return Contradiction(about="threads", statements=statements, meaning="the threads take turns")
-
-
-def _vram(runtimes: Sequence[Runtime], machine: Machine) -> Contradiction | None:
-    """Planned bytes against those on the device, while it is loaded."""
-    state, planned, buffers = (stated(runtimes, name) for name in ("state", "size_vram_bytes", "buffers"))
-    if (state and state.value in ("asleep", "failed")) or _is_elsewhere(runtimes, machine):
-        return None
-    if buffers:
-        held = sum(buffer.bytes for buffer in buffers.value if buffer.on_gpu)
-        planned = Known(held, buffers.origin, buffers.source)
-    seen = _held(runtimes, machine)
-    if planned is None or seen is None or planned.value < _NOTABLE_BYTES or seen.value >= _HELD_SHARE * planned.value:
-        return None
-    statements = (
-        Statement(says=f"{planned.value} bytes on GPUs", source=planned.source),
-        Statement(says=f"{seen.value} bytes of GPU memory are used", source=seen.source),
-    )
-    meaning = "the driver keeps a part of it in system memory, or the runtime's account is not of what it holds now"
-    return Contradiction(about="vram", statements=statements, meaning=meaning)
-
-
-def _is_elsewhere(runtimes: Sequence[Runtime], machine: Machine) -> bool:
-    """Whether a device that holds some of it is none of the GPUs that were listed, such as one beside NVIDIA's."""
-    buffers, devices = stated(runtimes, "buffers"), stated(runtimes, "devices")
-    names = [gpu.name.value.casefold() for gpu in machine.gpus.value_or(()) if isinstance(gpu.name, Known)]
-    if not buffers or not devices or not names:
-        return False
-    holding = {buffer.device for buffer in buffers.value if buffer.on_gpu}
-    titles = [d.description.casefold() for d in devices.value if d.name in holding and d.description]
-    return any(not any(name in title or title in name for name in names) for title in titles)
-
-
-def _held(runtimes: Sequence[Runtime], machine: Machine) -> Known[int] | None:
-    """What the process holds; where no driver names it (a container has other numbers), all that is used at most."""
-    gpus, pid = machine.gpus, stated(runtimes, "pid")
-    if not isinstance(gpus, Known) or not gpus.value:
-        return None
-    processes = [process for gpu in gpus.value for process in gpu.processes.value_or([])]
-    mine = [process.vram_bytes for process in processes if pid and process.pid == pid.value]
-    own = [size for size in mine if isinstance(size, Known)]
-    if own:
-        return Known(sum(fact.value for fact in own), own[0].origin, own[0].source)
-    known = [gpu.vram_used_bytes for gpu in gpus.value if isinstance(gpu.vram_used_bytes, Known)]
-    if len(known) < len(gpus.value):
-        return None
-    return Known(sum(fact.value for fact in known), known[0].origin, known[0].source)
-
-
 _TINY_SHARE = 0.5  # of the weights, where every layer is said to be on a GPU
 _NOTABLE_WITHOUT_LAYERS = 64 * MIB
+
+_PADDING = 256  # llama.cpp rounds a context up to a multiple of this
+
+_SAME: tuple[tuple[str, Callable[[Any], str], str], ...] = (
+    ("kv_type_k", lambda t: f"keys are cached as {t}", "the runtime fell back to another type of cache"),
+    ("kv_type_v", lambda t: f"values are cached as {t}", "a quantised cache of values needs flash attention"),
+    (
+        "flash_attention",
+        lambda on: f"flash attention is {'on' if on else 'off'}",
+        "the backend has no such kernel for this model, or something else turned it off",
+    ),
+    ("slots", lambda n: f"{n} slots", "the runtime chose another number of slots"),
+    ("threads", lambda n: f"{n} threads", "a limit of the machine, or a later setting, changed the threads"),
+    ("kv_unified", lambda on: f"one cache for all slots: {'yes' if on else 'no'}", ""),
+    ("load_mode", lambda mode: f"load mode {mode}", "the device can't load in this way"),
+    ("split_mode", lambda mode: f"split mode {mode}", "the runtime refused this way of splitting"),
+)
+"""Facts on which all sources must agree: how each is said, and what it means where they do not."""
+
+
+def contradictions(sources: Sequence[tuple[str, Runtime]], model: Model, machine: Machine) -> tuple[Contradiction, ...]:
+    """Every contradiction between the sources, and between them and the machine."""
+    runtimes = [runtime for _, runtime in sources]
+    found: list[Contradiction | None] = []
+    for name, say, meaning in _SAME:  # what was asked for and came out differently
+        said = [(role, fact) for role, runtime in sources for fact in all_stated([runtime], name)]
+        said = [(role, fact) for role, fact in said if fact.value != "auto"]
+        if any(first.value != second.value for (_, first), (_, second) in pairwise(said)):
+            statements = tuple(statement(fact, say, role) for role, fact in said)
+            found.append(Contradiction(about=name, statements=statements, meaning=meaning))
+    found += [_context(runtimes), _layers(runtimes), _bytes_of_layers(runtimes, model), _device(runtimes)]
+    found += [_threads(runtimes, machine), _vram(runtimes, machine)]
+    return tuple(contradiction for contradiction in found if contradiction)
+
+
+def added_contradictions(before: Sequence[Contradiction], more: Sequence[Contradiction]) -> tuple[Contradiction, ...]:
+    """Both, without saying the same twice."""
+    said = {contradiction.about for contradiction in before}
+    return (*before, *(contradiction for contradiction in more if contradiction.about not in said))
+
+
+def _context(runtimes: Sequence[Runtime]) -> Contradiction | None:
+    """Asked for against decided; either may be meant for one slot or for all of them."""
+    asked, decided, slots = (stated(runtimes, name) for name in ("context_set", "context_length", "slots"))
+    if asked is None or decided is None:
+        return None
+    count = max(1, slots.value) if slots else 1
+    per_slot = stated(runtimes, "context_per_slot")
+    lengths = [decided.value, *([per_slot.value] if per_slot else [])]
+    meant = {asked.value, asked.value * count, asked.value // count}
+    if any(0 <= length - m < _PADDING * count for m in meant for length in lengths):
+        return None
+    statements = (
+        statement(asked, lambda n: f"a context of {n} tokens was asked for"),
+        statement(decided, lambda n: f"the context is {n} tokens"),
+    )
+    meaning = "the runtime shrank the context to what fits or what the model allows, or another setting won"
+    return Contradiction(about="context_length", statements=statements, meaning=meaning)
 
 
 def _layers(runtimes: Sequence[Runtime]) -> Contradiction | None:
@@ -160,61 +145,72 @@ def _device(runtimes: Sequence[Runtime]) -> Contradiction | None:
     return Contradiction(about="device_used", statements=statements, meaning="the device was not found by that name")
 
 
-_PADDING = 256  # llama.cpp rounds a context up to a multiple of this
-
-
-_SAME: tuple[tuple[str, Callable[[Any], str], str], ...] = (
-    ("kv_type_k", lambda t: f"keys are cached as {t}", "the runtime fell back to another type of cache"),
-    ("kv_type_v", lambda t: f"values are cached as {t}", "a quantised cache of values needs flash attention"),
-    (
-        "flash_attention",
-        lambda on: f"flash attention is {'on' if on else 'off'}",
-        "the backend has no such kernel for this model, or something else turned it off",
-    ),
-    ("slots", lambda n: f"{n} slots", "the runtime chose another number of slots"),
-    ("threads", lambda n: f"{n} threads", "a limit of the machine, or a later setting, changed the threads"),
-    ("kv_unified", lambda on: f"one cache for all slots: {'yes' if on else 'no'}", ""),
-    ("load_mode", lambda mode: f"load mode {mode}", "the device can't load in this way"),
-    ("split_mode", lambda mode: f"split mode {mode}", "the runtime refused this way of splitting"),
-)
-"""Facts on which all sources must agree: how each is said, and what it means where they do not."""
-
-
-def _context(runtimes: Sequence[Runtime]) -> Contradiction | None:
-    """Asked for against decided; either may be meant for one slot or for all of them."""
-    asked, decided, slots = (stated(runtimes, name) for name in ("context_set", "context_length", "slots"))
-    if asked is None or decided is None:
+def _threads(runtimes: Sequence[Runtime], machine: Machine) -> Contradiction | None:
+    threads, allowed = stated(runtimes, "threads"), machine.cpu.allowed_cpus
+    if threads is None or not isinstance(allowed, Known) or threads.value <= allowed.value:
         return None
-    count = max(1, slots.value) if slots else 1
-    per_slot = stated(runtimes, "context_per_slot")
-    lengths = [decided.value, *([per_slot.value] if per_slot else [])]
-    meant = {asked.value, asked.value * count, asked.value // count}
-    if any(0 <= length - m < _PADDING * count for m in meant for length in lengths):
+    may_be_used = statement(allowed, lambda n: f"{n} processors may be used")
+    statements = (statement(threads, lambda n: f"{n} threads"), may_be_used)
+    return Contradiction(about="threads", statements=statements, meaning="the threads take turns")
+
+
+def _vram(runtimes: Sequence[Runtime], machine: Machine) -> Contradiction | None:
+    """Planned bytes against those on the device, while it is loaded."""
+    state, planned, buffers = (stated(runtimes, name) for name in ("state", "size_vram_bytes", "buffers"))
+    if (state and state.value in ("asleep", "failed")) or _is_elsewhere(runtimes, machine):
+        return None
+    if buffers:
+        held = sum(buffer.bytes for buffer in buffers.value if buffer.on_gpu)
+        planned = Known(held, buffers.origin, buffers.source)
+    seen = _held(runtimes, machine)
+    if planned is None or seen is None or planned.value < _NOTABLE_BYTES or seen.value >= _HELD_SHARE * planned.value:
         return None
     statements = (
-        statement(asked, lambda n: f"a context of {n} tokens was asked for"),
-        statement(decided, lambda n: f"the context is {n} tokens"),
+        Statement(says=f"{planned.value} bytes on GPUs", source=planned.source),
+        Statement(says=f"{seen.value} bytes of GPU memory are used", source=seen.source),
     )
-    meaning = "the runtime shrank the context to what fits or what the model allows, or another setting won"
-    return Contradiction(about="context_length", statements=statements, meaning=meaning)
+    meaning = "the driver keeps a part of it in system memory, or the runtime's account is not of what it holds now"
+    return Contradiction(about="vram", statements=statements, meaning=meaning)
 
 
-def contradictions(sources: Sequence[tuple[str, Runtime]], model: Model, machine: Machine) -> tuple[Contradiction, ...]:
-    """Every contradiction between the sources, and between them and the machine."""
-    runtimes = [runtime for _, runtime in sources]
-    found: list[Contradiction | None] = []
-    for name, say, meaning in _SAME:  # what was asked for and came out differently
-        said = [(role, fact) for role, runtime in sources for fact in all_stated([runtime], name)]
-        said = [(role, fact) for role, fact in said if fact.value != "auto"]
-        if any(first.value != second.value for (_, first), (_, second) in pairwise(said)):
-            statements = tuple(statement(fact, say, role) for role, fact in said)
-            found.append(Contradiction(about=name, statements=statements, meaning=meaning))
-    found += [_context(runtimes), _layers(runtimes), _bytes_of_layers(runtimes, model), _device(runtimes)]
-    found += [_threads(runtimes, machine), _vram(runtimes, machine)]
-    return tuple(contradiction for contradiction in found if contradiction)
+def _held(runtimes: Sequence[Runtime], machine: Machine) -> Known[int] | None:
+    """What the process holds; where no driver names it (a container has other numbers), all that is used at most."""
+    gpus, pid = machine.gpus, stated(runtimes, "pid")
+    if not isinstance(gpus, Known) or not gpus.value:
+        return None
+    processes = [process for gpu in gpus.value for process in gpu.processes.value_or([])]
+    mine = [process.vram_bytes for process in processes if pid and process.pid == pid.value]
+    own = [size for size in mine if isinstance(size, Known)]
+    if own:
+        return Known(sum(fact.value for fact in own), own[0].origin, own[0].source)
+    known = [gpu.vram_used_bytes for gpu in gpus.value if isinstance(gpu.vram_used_bytes, Known)]
+    if len(known) < len(gpus.value):
+        return None
+    return Known(sum(fact.value for fact in known), known[0].origin, known[0].source)
 
 
-def added_contradictions(before: Sequence[Contradiction], more: Sequence[Contradiction]) -> tuple[Contradiction, ...]:
-    """Both, without saying the same twice."""
-    said = {contradiction.about for contradiction in before}
-    return (*before, *(contradiction for contradiction in more if contradiction.about not in said))
+def _is_elsewhere(runtimes: Sequence[Runtime], machine: Machine) -> bool:
+    """Whether a device that holds some of it is none of the GPUs that were listed, such as one beside NVIDIA's."""
+    buffers, devices = stated(runtimes, "buffers"), stated(runtimes, "devices")
+    names = [gpu.name.value.casefold() for gpu in machine.gpus.value_or(()) if isinstance(gpu.name, Known)]
+    if not buffers or not devices or not names:
+        return False
+    holding = {buffer.device for buffer in buffers.value if buffer.on_gpu}
+    titles = [d.description.casefold() for d in devices.value if d.name in holding and d.description]
+    return any(not any(name in title or title in name for name in names) for title in titles)
+
+
+def stated(runtimes: Sequence[Runtime], name: str) -> Known[Any] | None:
+    """What the last source that knows says of a fact; a default or an estimate states nothing."""
+    return next(iter(all_stated(reversed(list(runtimes)), name)), None)
+
+
+def all_stated(runtimes: Any, name: str) -> list[Known[Any]]:
+    """What each source states of a fact."""
+    facts = [getattr(runtime, name) for runtime in runtimes]
+    return [fact for fact in facts if isinstance(fact, Known) and fact.origin in _STATED]
+
+
+def statement(fact: Known[Any], say: Callable[[Any], str], role: str = "") -> Statement:
+    """A fact as a sentence; `role` tells what kind of source states it."""
+    return Statement(says=f"{role}: {say(fact.value)}" if role else say(fact.value), source=fact.source)

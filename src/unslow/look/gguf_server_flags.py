@@ -111,14 +111,14 @@ FLAGS: dict[str, Flag] = {
 SECRET = ("api_key", "hub_token")  # Settings whose values are never shown
 
 
-# The command line and the environment of llama-server, as settings by meaning.
-# A flag on the command line beats its environment variable; the last of several flags counts.
-
 _BY_SPELLING = {word: name for name, flag in FLAGS.items() for word in flag.spellings + flag.opposites}
 
 
 def parse_settings(command: Sequence[str], environment: Mapping[str, str]) -> dict[str, Setting]:
-    """Every setting that was given, by name."""
+    """Every setting that was given, by name.
+
+    A flag on the command line beats its environment variable; the last of several flags counts.
+    """
     settings: dict[str, Setting] = {}
     for name, flag in FLAGS.items():
         for variable in reversed(flag.variables):  # the first counts

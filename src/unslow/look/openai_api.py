@@ -32,10 +32,48 @@ _REASONS = {
 REFUSED = ("refuses the key that was given", "give the right one with --api-key")
 _MISSING = (404, 405, 501)
 
+MOST_MODELS = 1000
+_MOST_TOKENS = 2**40
 
-def json_if_ok(answer: Answer) -> Any:
-    """The JSON of an answer that went well; None for any other."""
-    return try_look(None, answer.json) if answer.status == OK else None
+_SHOWN = 200
+_TEXTS, _THOUGHTS = ("content", "text"), ("reasoning_content", "reasoning")
+
+
+class ListedModel(NamedTuple):
+    """One model of the list."""
+
+    name: str
+    root: Fact[str]  # Where its files are, by vLLM and SGLang
+    context_length: Fact[int]
+    owner: str
+
+
+class Usage(NamedTuple):
+    """What the server counted; None where it does not say."""
+
+    prompt_tokens: int | None = None
+    generated_tokens: int | None = None
+    cached_tokens: int = 0
+    thinking_tokens: int | None = None
+
+
+class StreamedWords(NamedTuple):
+    """The words of one event, or the thought."""
+
+    text: str
+    is_thought: bool = False
+
+
+class Timings(msgspec.Struct):
+    """The `timings` object of llama-server, which whatever wraps llama.cpp passes on with its answers."""
+
+    prompt_n: Count
+    prompt_ms: Amount
+    predicted_n: Count
+    predicted_ms: Amount
+    cache_n: Count = 0
+    draft_n: Count = 0
+    draft_n_accepted: Count = 0
 
 
 class Server(NamedTuple):
@@ -92,17 +130,9 @@ class Server(NamedTuple):
         return LookError(why, error.absence, hint)
 
 
-MOST_MODELS = 1000
-_MOST_TOKENS = 2**40
-
-
-class ListedModel(NamedTuple):
-    """One model of the list."""
-
-    name: str
-    root: Fact[str]  # Where its files are, by vLLM and SGLang
-    context_length: Fact[int]
-    owner: str
+def json_if_ok(answer: Answer) -> Any:
+    """The JSON of an answer that went well; None for any other."""
+    return try_look(None, answer.json) if answer.status == OK else None
 
 
 def parse_model_list(data: Any, source: str) -> list[ListedModel] | None:
@@ -118,26 +148,6 @@ def parse_model_list(data: Any, source: str) -> list[ListedModel] | None:
             context = reported(length, source) if length else not_found(f"{source} does not say the context")
             found.append(ListedModel(name, place, context, word_at(model, "owned_by")))
     return found
-
-
-_SHOWN = 200
-_TEXTS, _THOUGHTS = ("content", "text"), ("reasoning_content", "reasoning")
-
-
-class Usage(NamedTuple):
-    """What the server counted; None where it does not say."""
-
-    prompt_tokens: int | None = None
-    generated_tokens: int | None = None
-    cached_tokens: int = 0
-    thinking_tokens: int | None = None
-
-
-class StreamedWords(NamedTuple):
-    """The words of one event, or the thought."""
-
-    text: str
-    is_thought: bool = False
 
 
 def parse_event(text: str) -> dict[str, Any] | None:
@@ -197,15 +207,3 @@ def parse_usage(event: dict[str, Any]) -> Usage | None:
 
 def _count(value: Any) -> int | None:
     return value if type(value) is int and 0 <= value < _MOST_TOKENS else None
-
-
-class Timings(msgspec.Struct):
-    """The `timings` object of llama-server, which whatever wraps llama.cpp passes on with its answers."""
-
-    prompt_n: Count
-    prompt_ms: Amount
-    predicted_n: Count
-    predicted_ms: Amount
-    cache_n: Count = 0
-    draft_n: Count = 0
-    draft_n_accepted: Count = 0

@@ -47,51 +47,10 @@ from unslow.look.runtimes._process import parse_status
 from unslow.look.system import LookError, System, unknown
 from unslow.look.system.live import LiveSystem
 
-# Which GPU a row or a process belongs to, in tables of several GPUs that do not say so.
-# nvidia-smi goes through the GPUs in their order, at every sample and for processes alike.
-
 _NAMES = ("index", "uuid", "gpu_uuid", "pci.bus_id", "gpu_bus_id")
 MOST_PROCESSES = 64
 MORE_LISTED, UNLISTED = 64 * MIB, 1024 * MIB
 """Bytes by which processes may exceed what is in use, as both are read apart, and what a driver and a display take."""
-
-
-def numbered_rows(rows: Sequence[Row], gpus: int) -> list[Row]:
-    """The rows of a series with the number of their GPU, where several take turns and no column names them."""
-    if gpus < 2 or len(rows) < gpus or any(name in rows[0] for name in _NAMES):  # noqa: PLR2004 (several)
-        return list(rows)
-    whole = len(rows) - len(rows) % gpus  # the last sample may have been cut
-    return [{**row, "index": str(number % gpus)} for number, row in enumerate(rows[:whole])]
-
-
-def processes_by_gpu(processes: Sequence[GpuProcess], used: Sequence[int]) -> list[list[GpuProcess]] | None:
-    """The processes of each GPU, by what is in use on each; None where no way to share them out fits."""
-    sizes = [p.vram_bytes.value if isinstance(p.vram_bytes, Known) else None for p in processes]
-    if len(processes) > MOST_PROCESSES or None in sizes:
-        return None
-    pids = [p.pid for p in processes]
-
-    @cache
-    def best(first: int, gpu: int) -> tuple[float, tuple[int, ...]]:
-        """How far the rest is off at least, and where the part of each GPU from this one on ends."""
-        if gpu == len(used):
-            return (0.0 if first == len(pids) else float("inf")), ()
-        ways = [(float("inf"), (len(pids),) * (len(used) - gpu))]
-        for end in range(first, len(pids) + 1):
-            if len(set(pids[first:end])) < end - first:
-                break  # a process is listed once for each GPU
-            apart = used[gpu] - sum(size or 0 for size in sizes[first:end])
-            if -MORE_LISTED <= apart <= UNLISTED:
-                after, ends = best(end, gpu + 1)
-                ways.append((abs(apart) + after, (end, *ends)))
-        return min(ways)
-
-    off, ends = best(0, 0)
-    if off == float("inf"):
-        return None
-    starts = (0, *ends[:-1])
-    return [list(processes[start:end]) for start, end in zip(starts, ends, strict=True)]
-
 
 DESCRIPTION = "nvidia_smi_q.txt"
 SERIES = "nvidia_smi_query.csv"
@@ -101,61 +60,10 @@ _IDLE = ("vram_used_bytes", "vram_free_bytes", "busy", "memory_busy", "clock_hz"
          "memory_temperature_c", "temperature_margin_c", "power_w", "event_reasons", "event_reason_bits", "processes",
          "performance_state", "pcie_transmit_bytes_per_s", "pcie_receive_bytes_per_s")  # fmt: skip
 
-
-def gpus_under_load(description: Fact[str], series: Fact[str], apps: Fact[str], machine: str) -> Fact[tuple[Gpu, ...]]:
-    """Every GPU that any of the files tells of; machine.txt stands in where nvidia-smi was not asked in full."""
-    rows = parse_rows(series.value_or(""))
-    described = parse_gpus(description.value_or("")) or parse_gpus(machine) or gpus_of_rows(rows, SERIES)
-    if not described:
-        return not_found("no file of this folder tells of a GPU")
-    of_each = numbered_rows(rows, len(described))
-    loaded = {summary.index: summary for summary in summarise_series(of_each, source=SERIES)}
-    found = [loaded.get(gpu.index) for gpu in described]
-    idle = dict.fromkeys(_IDLE, not_found(f"{DESCRIPTION} was taken with nothing loaded"))
-    gpus = []
-    for gpu, summary, processes in zip(described, found, _processes(apps, found), strict=True):
-        under_load = msgspec.structs.replace(gpu, **{**idle, "processes": processes})
-        gpus.append(overlaid(under_load, _gpu_of_series(under_load, summary)) if summary else under_load)
-    return reported(tuple(gpus), f"{DESCRIPTION}, {SERIES}")
-
-
-def _gpu_of_series(gpu: Gpu, summary: GpuUnderLoad) -> Gpu:
-    used = summary.vram_used_max_bytes
-    free: Fact[int] = not_found(f"{SERIES} does not tell the memory in use")
-    if isinstance(used, Known) and isinstance(gpu.vram_total_bytes, Known):
-        # the driver's own reserve is neither free nor in use
-        left = max(0, gpu.vram_total_bytes.value - gpu.vram_reserved_bytes.value_or(0) - used.value)
-        free = estimated(left, f"{DESCRIPTION}: total less reserved, less the most used in {SERIES}")
-    facts: dict[str, Fact[Any]] = {
-        "busy": summary.busy,
-        "memory_busy": summary.memory_busy,
-        "clock_hz": summary.clock_hz,
-        "temperature_c": summary.temperature_max_c,
-        "power_w": summary.power_max_w,
-        "pcie_generation": summary.pcie_generation_max_seen,
-        "pcie_width": summary.pcie_width_max_seen,
-        "vram_used_bytes": used,
-        "vram_free_bytes": free,
-    }
-    if isinstance(summary.event_reasons, Known):
-        facts |= reason_facts(summary.event_reasons.value, SERIES)
-    return Gpu(index=gpu.index, **facts)
-
-
-def _processes(processes: Fact[str], loaded: Sequence[GpuUnderLoad | None]) -> list[Fact[Any]]:
-    """The processes of each GPU; the table does not say on which of several they are, but their memory can."""
-    listed = processes if isinstance(processes, Unknown) else parse_compute_apps(processes.value)
-    if isinstance(listed, Unknown) or len(loaded) == 1:
-        return [listed] * len(loaded)
-    used = [summary.vram_used_max_bytes.value_or(None) if summary else None for summary in loaded]
-    known = [size for size in used if size is not None]
-    shared = processes_by_gpu(listed.value, known) if len(known) == len(used) else None
-    if shared is None:
-        return [not_supported(f"{PROCESSES} does not say on which GPU a process is")] * len(loaded)
-    return [reported(each, f"{PROCESSES}, by the memory in use in {SERIES}") for each in shared]
-
-
 RUN_FILE = "run.json"
+
+LARGEST_FILE_BYTES = 16 * 1024**2
+_ANSWERS = {"props": "props.json", "models": "models.json", "slots": "slots.json", "metrics": "metrics.txt"}
 
 
 class Timings(msgspec.Struct, frozen=True):
@@ -181,45 +89,6 @@ class RunFile(msgspec.Struct, frozen=True):
     run_delay_s: list[Amount | None] = []
     server_cpu_s: list[Amount | None] = []
     machine_busy_s: list[Amount | None] = []
-
-
-def run_of_file(file: RunFile, series: str, log_load_s: Fact[float], gpus_described: int) -> Run:
-    """Medians over the runs, what the processors did meanwhile, and the GPUs while the model was loaded."""
-    load_s = log_load_s if file.load_s is None or file.ok is False else measured(file.load_s, RUN_FILE)
-    if not file.runs:
-        why = not_found(f"{RUN_FILE} holds no run")
-        return Run(completions=why, decode_tokens_per_s=why, prefill_tokens_per_s=why, load_s=load_s)
-    done = tuple(
-        Completion(
-            prompt_tokens=timings.prompt_n,
-            cached_tokens=timings.cache_n,
-            generated_tokens=timings.predicted_n,
-            prefill_s=timings.prompt_ms / 1e3,
-            decode_s=timings.predicted_ms / 1e3,
-            waited_s=waited_s,
-        )
-        for timings, waited_s in zip(file.runs, chain(file.run_delay_s, repeat(None)), strict=False)
-    )
-    gpus = summarise_series(numbered_rows(parse_rows(series), gpus_described), source=SERIES)
-    # What the rest of the machine used: all but the server's own
-    pairs = zip(file.machine_busy_s, file.server_cpu_s, strict=False)
-    others = _shares(done, [None if busy is None or own is None else max(0.0, busy - own) for busy, own in pairs])
-    return msgspec.structs.replace(
-        run_of_completions(measured(done, RUN_FILE), load_s),
-        own_cpus=median_fact(_shares(done, file.server_cpu_s), Origin.MEASURED, RUN_FILE),
-        others_cpus=median_fact(others, Origin.MEASURED, RUN_FILE),
-        gpus=measured(gpus, SERIES) if gpus else NOT_LOOKED,
-    )
-
-
-def _shares(done: Sequence[Completion], cpu_s: Sequence[float | None]) -> list[float]:
-    """CPU seconds for each second of a run."""
-    pairs = ((cpu, run.prefill_s + run.decode_s) for cpu, run in zip(cpu_s, done, strict=False))
-    return [cpu / seconds for cpu, seconds in pairs if cpu is not None and seconds > 0]
-
-
-LARGEST_FILE_BYTES = 16 * 1024**2
-_ANSWERS = {"props": "props.json", "models": "models.json", "slots": "slots.json", "metrics": "metrics.txt"}
 
 
 def is_plain_folder(path: Path) -> bool:
@@ -294,6 +163,99 @@ def _machine(folder: _Folder, run: RunFile | Unknown, status: dict[str, Fact[Any
     return overlaid(machine, seen)
 
 
+def gpus_under_load(description: Fact[str], series: Fact[str], apps: Fact[str], machine: str) -> Fact[tuple[Gpu, ...]]:
+    """Every GPU that any of the files tells of; machine.txt stands in where nvidia-smi was not asked in full."""
+    rows = parse_rows(series.value_or(""))
+    described = parse_gpus(description.value_or("")) or parse_gpus(machine) or gpus_of_rows(rows, SERIES)
+    if not described:
+        return not_found("no file of this folder tells of a GPU")
+    of_each = numbered_rows(rows, len(described))
+    loaded = {summary.index: summary for summary in summarise_series(of_each, source=SERIES)}
+    found = [loaded.get(gpu.index) for gpu in described]
+    idle = dict.fromkeys(_IDLE, not_found(f"{DESCRIPTION} was taken with nothing loaded"))
+    gpus = []
+    for gpu, summary, processes in zip(described, found, _processes(apps, found), strict=True):
+        under_load = msgspec.structs.replace(gpu, **{**idle, "processes": processes})
+        gpus.append(overlaid(under_load, _gpu_of_series(under_load, summary)) if summary else under_load)
+    return reported(tuple(gpus), f"{DESCRIPTION}, {SERIES}")
+
+
+def _gpu_of_series(gpu: Gpu, summary: GpuUnderLoad) -> Gpu:
+    used = summary.vram_used_max_bytes
+    free: Fact[int] = not_found(f"{SERIES} does not tell the memory in use")
+    if isinstance(used, Known) and isinstance(gpu.vram_total_bytes, Known):
+        # the driver's own reserve is neither free nor in use
+        left = max(0, gpu.vram_total_bytes.value - gpu.vram_reserved_bytes.value_or(0) - used.value)
+        free = estimated(left, f"{DESCRIPTION}: total less reserved, less the most used in {SERIES}")
+    facts: dict[str, Fact[Any]] = {
+        "busy": summary.busy,
+        "memory_busy": summary.memory_busy,
+        "clock_hz": summary.clock_hz,
+        "temperature_c": summary.temperature_max_c,
+        "power_w": summary.power_max_w,
+        "pcie_generation": summary.pcie_generation_max_seen,
+        "pcie_width": summary.pcie_width_max_seen,
+        "vram_used_bytes": used,
+        "vram_free_bytes": free,
+    }
+    if isinstance(summary.event_reasons, Known):
+        facts |= reason_facts(summary.event_reasons.value, SERIES)
+    return Gpu(index=gpu.index, **facts)
+
+
+def _processes(processes: Fact[str], loaded: Sequence[GpuUnderLoad | None]) -> list[Fact[Any]]:
+    """The processes of each GPU; the table does not say on which of several they are, but their memory can."""
+    listed = processes if isinstance(processes, Unknown) else parse_compute_apps(processes.value)
+    if isinstance(listed, Unknown) or len(loaded) == 1:
+        return [listed] * len(loaded)
+    used = [summary.vram_used_max_bytes.value_or(None) if summary else None for summary in loaded]
+    known = [size for size in used if size is not None]
+    shared = processes_by_gpu(listed.value, known) if len(known) == len(used) else None
+    if shared is None:
+        return [not_supported(f"{PROCESSES} does not say on which GPU a process is")] * len(loaded)
+    return [reported(each, f"{PROCESSES}, by the memory in use in {SERIES}") for each in shared]
+
+
+def processes_by_gpu(processes: Sequence[GpuProcess], used: Sequence[int]) -> list[list[GpuProcess]] | None:
+    """The processes of each GPU, by what is in use on each; None where no way to share them out fits."""
+    sizes = [p.vram_bytes.value if isinstance(p.vram_bytes, Known) else None for p in processes]
+    if len(processes) > MOST_PROCESSES or None in sizes:
+        return None
+    pids = [p.pid for p in processes]
+
+    @cache
+    def best(first: int, gpu: int) -> tuple[float, tuple[int, ...]]:
+        """How far the rest is off at least, and where the part of each GPU from this one on ends."""
+        if gpu == len(used):
+            return (0.0 if first == len(pids) else float("inf")), ()
+        ways = [(float("inf"), (len(pids),) * (len(used) - gpu))]
+        for end in range(first, len(pids) + 1):
+            if len(set(pids[first:end])) < end - first:
+                break  # a process is listed once for each GPU
+            apart = used[gpu] - sum(size or 0 for size in sizes[first:end])
+            if -MORE_LISTED <= apart <= UNLISTED:
+                after, ends = best(end, gpu + 1)
+                ways.append((abs(apart) + after, (end, *ends)))
+        return min(ways)
+
+    off, ends = best(0, 0)
+    if off == float("inf"):
+        return None
+    starts = (0, *ends[:-1])
+    return [list(processes[start:end]) for start, end in zip(starts, ends, strict=True)]
+
+
+def numbered_rows(rows: Sequence[Row], gpus: int) -> list[Row]:
+    """The rows of a series with the number of their GPU, where several take turns and no column names them.
+
+    nvidia-smi goes through the GPUs in their order, at every sample and for processes alike.
+    """
+    if gpus < 2 or len(rows) < gpus or any(name in rows[0] for name in _NAMES):  # noqa: PLR2004 (several)
+        return list(rows)
+    whole = len(rows) - len(rows) % gpus  # the last sample may have been cut
+    return [{**row, "index": str(number % gpus)} for number, row in enumerate(rows[:whole])]
+
+
 def _subject(folder: _Folder, run: RunFile | Unknown, status: dict[str, Fact[Any]]) -> Subject:
     log = folder.log
     seen = Subject() if isinstance(log, Unknown) else Subject(runtime=log.runtime, model=log.model)
@@ -330,3 +292,38 @@ def _run(folder: _Folder, run: RunFile | Unknown, log: LlamaLog | Unknown) -> Ru
         gpus = parse_gpus(description) or parse_gpus(machine)
         return run_of_file(run, series, log if isinstance(log, Unknown) else log.run.load_s, len(gpus))
     return Run(completions=run, decode_tokens_per_s=run) if isinstance(log, Unknown) else log.run
+
+
+def run_of_file(file: RunFile, series: str, log_load_s: Fact[float], gpus_described: int) -> Run:
+    """Medians over the runs, what the processors did meanwhile, and the GPUs while the model was loaded."""
+    load_s = log_load_s if file.load_s is None or file.ok is False else measured(file.load_s, RUN_FILE)
+    if not file.runs:
+        why = not_found(f"{RUN_FILE} holds no run")
+        return Run(completions=why, decode_tokens_per_s=why, prefill_tokens_per_s=why, load_s=load_s)
+    done = tuple(
+        Completion(
+            prompt_tokens=timings.prompt_n,
+            cached_tokens=timings.cache_n,
+            generated_tokens=timings.predicted_n,
+            prefill_s=timings.prompt_ms / 1e3,
+            decode_s=timings.predicted_ms / 1e3,
+            waited_s=waited_s,
+        )
+        for timings, waited_s in zip(file.runs, chain(file.run_delay_s, repeat(None)), strict=False)
+    )
+    gpus = summarise_series(numbered_rows(parse_rows(series), gpus_described), source=SERIES)
+    # What the rest of the machine used: all but the server's own
+    pairs = zip(file.machine_busy_s, file.server_cpu_s, strict=False)
+    others = _shares(done, [None if busy is None or own is None else max(0.0, busy - own) for busy, own in pairs])
+    return msgspec.structs.replace(
+        run_of_completions(measured(done, RUN_FILE), load_s),
+        own_cpus=median_fact(_shares(done, file.server_cpu_s), Origin.MEASURED, RUN_FILE),
+        others_cpus=median_fact(others, Origin.MEASURED, RUN_FILE),
+        gpus=measured(gpus, SERIES) if gpus else NOT_LOOKED,
+    )
+
+
+def _shares(done: Sequence[Completion], cpu_s: Sequence[float | None]) -> list[float]:
+    """CPU seconds for each second of a run."""
+    pairs = ((cpu, run.prefill_s + run.decode_s) for cpu, run in zip(cpu_s, done, strict=False))
+    return [cpu / seconds for cpu, seconds in pairs if cpu is not None and seconds > 0]

@@ -23,6 +23,33 @@ _CONTAINERS = {
     "lxc": "lxc",
 }
 
+_LISTENS = "0A"
+_ANY_OR_LOOPBACK = re.compile(
+    r"0{8}|0100007F|0{32}|0{24}01000000|0{16}FFFF00000100007F"  # any, 127.0.0.1, ::, ::1, ::ffff:127.0.0.1
+)
+_LOCAL_NAMES = ("127.0.0.1", "0.0.0.0", "*", "::", "::1", "[::]", "[::1]")  # noqa: S104 (read, not bound)
+_NETSTAT = {"darwin": ("netstat", "-an", "-p", "tcp"), "win32": ("netstat", "-an")}
+_ROW = re.compile(r"^\s*tcp\S*\s+(?:\d+\s+\d+\s+)?(\S{1,60})[.:](\d{1,5})\s+(\S{1,60})", re.IGNORECASE)
+_NOBODY = ("*.*", "*:*", "0.0.0.0:0", "[::]:0")
+"""The far end of a socket that only listens: the word for its state is in the language of the system."""
+_TIMEOUT_S = 10.0
+_MOST_FILES = 4096
+"""Open files of a process that are looked through: the socket that a server listens on is among its first."""
+_MAPS_BYTES = 4 * 1024**2
+_COMPUTES = re.compile(
+    r"/[^/\n]*(?:ggml|llama|gguf|safetensors|torch|mlx|vllm|sglang|exllama|cuda|amdhip|rocblas|vulkan)"
+    r"[^/\n]*$",
+    re.MULTILINE | re.IGNORECASE,
+)
+"""Names of mapped files by which a process computes a model: its program, its libraries or its weights."""
+
+
+class Listener(NamedTuple):
+    """A port that can be reached over loopback; `inode` is that of its socket, and empty where nobody tells."""
+
+    port: int
+    inode: str
+
 
 class Process(NamedTuple):
     """One process; everything but its name is read when asked for."""
@@ -112,6 +139,18 @@ def read_processes(system: System) -> tuple[Process, ...]:
     return found
 
 
+def families(system: System, pids: Collection[int]) -> list[int]:
+    """The processes and all that they started."""
+    processes = try_look((), read_processes, system) if pids else ()
+    roots = [process for process in processes if process.pid in set(pids)]
+    return list(dict.fromkeys([*pids, *(child.pid for root in roots for child in started_by(root, processes))]))
+
+
+def started_by(process: Process, processes: Sequence[Process]) -> list[Process]:
+    """Those that it started, directly or not; it is none of them."""
+    return [p for p in processes if any(a.pid == process.pid for a in ancestors(p, processes))]
+
+
 def ancestors(process: Process, processes: Sequence[Process]) -> Iterator[Process]:
     """Its parent, its parent's parent, and so on."""
     by_pid = {p.pid: p for p in processes}
@@ -120,18 +159,6 @@ def ancestors(process: Process, processes: Sequence[Process]) -> Iterator[Proces
         seen.add(pid)
         process = by_pid[pid]
         yield process
-
-
-def started_by(process: Process, processes: Sequence[Process]) -> list[Process]:
-    """Those that it started, directly or not; it is none of them."""
-    return [p for p in processes if any(a.pid == process.pid for a in ancestors(p, processes))]
-
-
-def families(system: System, pids: Collection[int]) -> list[int]:
-    """The processes and all that they started."""
-    processes = try_look((), read_processes, system) if pids else ()
-    roots = [process for process in processes if process.pid in set(pids)]
-    return list(dict.fromkeys([*pids, *(child.pid for root in roots for child in started_by(root, processes))]))
 
 
 def outermost(these: Sequence[Process], processes: Sequence[Process]) -> list[Process]:
@@ -148,68 +175,6 @@ def not_started_by(these: Sequence[Process], parents: Sequence[Process], process
 def words_of(command: Fact[list[str]]) -> list[str]:
     """The words of a command line that could be read; none otherwise."""
     return command.value if isinstance(command, Known) else []
-
-
-# Which local ports are being listened on: /proc/net/tcp and tcp6, else what `netstat` prints on a Mac or Windows.
-# And which process listens: whatever its name, it is the server that answers there.
-
-_LISTENS = "0A"
-_ANY_OR_LOOPBACK = re.compile(
-    r"0{8}|0100007F|0{32}|0{24}01000000|0{16}FFFF00000100007F"  # any, 127.0.0.1, ::, ::1, ::ffff:127.0.0.1
-)
-_LOCAL_NAMES = ("127.0.0.1", "0.0.0.0", "*", "::", "::1", "[::]", "[::1]")  # noqa: S104 (read, not bound)
-_NETSTAT = {"darwin": ("netstat", "-an", "-p", "tcp"), "win32": ("netstat", "-an")}
-_ROW = re.compile(r"^\s*tcp\S*\s+(?:\d+\s+\d+\s+)?(\S{1,60})[.:](\d{1,5})\s+(\S{1,60})", re.IGNORECASE)
-_NOBODY = ("*.*", "*:*", "0.0.0.0:0", "[::]:0")
-"""The far end of a socket that only listens: the word for its state is in the language of the system."""
-_TIMEOUT_S = 10.0
-_MOST_FILES = 4096
-"""Open files of a process that are looked through: the socket that a server listens on is among its first."""
-_MAPS_BYTES = 4 * 1024**2
-_COMPUTES = re.compile(
-    r"/[^/\n]*(?:ggml|llama|gguf|safetensors|torch|mlx|vllm|sglang|exllama|cuda|amdhip|rocblas|vulkan)"
-    r"[^/\n]*$",
-    re.MULTILINE | re.IGNORECASE,
-)
-"""Names of mapped files by which a process computes a model: its program, its libraries or its weights."""
-
-
-class Listener(NamedTuple):
-    """A port that can be reached over loopback; `inode` is that of its socket, and empty where nobody tells."""
-
-    port: int
-    inode: str
-
-
-def read_listeners(system: System) -> tuple[Listener, ...]:
-    """Ports open to this machine itself; none where nobody may look."""
-    tables = [try_look(None, read_text, system, path) for path in ("/proc/net/tcp", "/proc/net/tcp6")]
-    listed = [parse_listeners(table) for table in tables if table is not None]
-    if not listed:  # only on systems that have no /proc: elsewhere it is hidden on purpose
-        with suppress(LookError):
-            command = _NETSTAT.get(str(system.ask("sys.platform", lambda: sys.platform)))
-            listed = [parse_netstat(system.run(command, _TIMEOUT_S).stdout)] if command else []
-    by_port = {listener.port: listener for table in reversed(listed) for listener in table}
-    return tuple(by_port[port] for port in sorted(by_port))
-
-
-def parse_netstat(text: str) -> list[Listener]:
-    """The listening sockets that netstat prints, as macOS or as Windows writes them."""
-    rows = (found for line in text.splitlines() if (found := _ROW.match(line)))
-    return [Listener(int(row[2]), "") for row in rows if row[1] in _LOCAL_NAMES and row[3] in _NOBODY]
-
-
-def parse_listeners(text: str) -> list[Listener]:
-    """The listening sockets of a table; the kernel writes addresses as hexadecimal words."""
-    result = []
-    for line in text.splitlines()[1:]:
-        columns = line.split()
-        if len(columns) < 10 or columns[3] != _LISTENS:  # noqa: PLR2004 (the inode is the tenth column)
-            continue
-        address, _, port = columns[1].partition(":")
-        if _ANY_OR_LOOPBACK.fullmatch(address) and re.fullmatch(r"[0-9A-F]{4}", port):
-            result.append(Listener(int(port, 16), columns[9]))
-    return result
 
 
 def read_listening_process(system: System, port: int) -> Process | None:
@@ -240,3 +205,34 @@ def find_listening_pid(system: System, port: int) -> int | None:
             if _COMPUTES.search(try_look("", read_text, system, f"/proc/{member.pid}/maps", _MAPS_BYTES)):
                 return process.pid
     return None
+
+
+def read_listeners(system: System) -> tuple[Listener, ...]:
+    """Ports open to this machine itself, by /proc/net/tcp and tcp6, else `netstat`; none where nobody may look."""
+    tables = [try_look(None, read_text, system, path) for path in ("/proc/net/tcp", "/proc/net/tcp6")]
+    listed = [parse_listeners(table) for table in tables if table is not None]
+    if not listed:  # only on systems that have no /proc: elsewhere it is hidden on purpose
+        with suppress(LookError):
+            command = _NETSTAT.get(str(system.ask("sys.platform", lambda: sys.platform)))
+            listed = [parse_netstat(system.run(command, _TIMEOUT_S).stdout)] if command else []
+    by_port = {listener.port: listener for table in reversed(listed) for listener in table}
+    return tuple(by_port[port] for port in sorted(by_port))
+
+
+def parse_listeners(text: str) -> list[Listener]:
+    """The listening sockets of a table; the kernel writes addresses as hexadecimal words."""
+    result = []
+    for line in text.splitlines()[1:]:
+        columns = line.split()
+        if len(columns) < 10 or columns[3] != _LISTENS:  # noqa: PLR2004 (the inode is the tenth column)
+            continue
+        address, _, port = columns[1].partition(":")
+        if _ANY_OR_LOOPBACK.fullmatch(address) and re.fullmatch(r"[0-9A-F]{4}", port):
+            result.append(Listener(int(port, 16), columns[9]))
+    return result
+
+
+def parse_netstat(text: str) -> list[Listener]:
+    """The listening sockets that netstat prints, as macOS or as Windows writes them."""
+    rows = (found for line in text.splitlines() if (found := _ROW.match(line)))
+    return [Listener(int(row[2]), "") for row in rows if row[1] in _LOCAL_NAMES and row[3] in _NOBODY]

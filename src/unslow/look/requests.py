@@ -10,6 +10,20 @@ from unslow.facts.values import Absence
 from unslow.look.openai_api import OK, Server, checked_answer, json_if_ok
 from unslow.look.system import ExchangeError, LookError, System, try_look
 
+KEPT_CHARS = 32_768
+"""Of the text, for the next turn of a conversation; an answer can be far longer than a reply may hold."""
+_LONGEST_TAG = 16
+_BEGINS, _ENDS = ("<think>", "[THINK]"), ("</think>", "[/THINK]")
+
+_SHOWN = 200
+
+_TIMEOUT_S = 20.0
+_MOST_TOKENS = 2**20
+
+FIRST_PLACE = 16  # Tokens that come before the first place: without them anything may follow
+MOST_SCORED_TOKENS = 4096
+_SPARE = 16
+
 
 class Plan(NamedTuple):
     """How long to measure, where on the server, and what is known of it beforehand."""
@@ -45,16 +59,6 @@ class Target(NamedTuple):
         return Server(system, self.url, self.api_key)
 
 
-class Timed(NamedTuple):
-    """A completion and who timed it."""
-
-    completion: Completion
-    clock: str
-    prompt_timed: bool = True
-    """Whether the time of the prompt is the server's own, without the way there and the queue."""
-    thinking_tokens: int | None = None
-
-
 class Question(NamedTuple):
     """One request of a benchmark."""
 
@@ -71,26 +75,6 @@ class Question(NamedTuple):
     """Whether it is left to the server's own settings what its cache does, as most clients leave it."""
 
 
-class Reply(NamedTuple):
-    """What came back: the same meaning on every runtime, or None where it does not tell."""
-
-    prompt_tokens: int  # Those that were computed for this request
-    generated_tokens: int
-    arrivals_s: tuple[float, ...]  # When each piece of text came, since the request was sent
-    total_s: float
-    clock: str  # Whose times these are
-    cached_tokens: int = 0
-    thinking_tokens: int | None = None
-    ended_early: bool = False
-    server_prefill_s: float | None = None
-    server_decode_s: float | None = None  # For the tokens after the first
-    server_load_s: float | None = None
-    server_queue_s: float | None = None
-    text: str = ""  # The start of the answer, for the next turn of a conversation; kept nowhere
-    drafted_tokens: int = 0
-    accepted_tokens: int = 0  # Of speculative decoding, where the server counts it
-
-
 class AskError(LookError):
     """A request that was not answered whole: how it failed, and how many pieces had come by then."""
 
@@ -103,10 +87,14 @@ class AskError(LookError):
         self.arrivals_s = tuple(arrivals_s)
 
 
-KEPT_CHARS = 32_768
-"""Of the text, for the next turn of a conversation; an answer can be far longer than a reply may hold."""
-_LONGEST_TAG = 16
-_BEGINS, _ENDS = ("<think>", "[THINK]"), ("</think>", "[/THINK]")
+class ScoredText(NamedTuple):
+    """A text, at how many places to ask at most, and within which time and context."""
+
+    text: str
+    places: int = 200
+    seconds: float = 60.0
+    context: int | None = None
+    slot: int | None = None
 
 
 class PartialAnswer:
@@ -176,9 +164,6 @@ def thinking_tokens(heard: PartialAnswer, generated: int, counted: int | None, *
     return None
 
 
-_SHOWN = 200
-
-
 def read_whole_answer(
     server: Server, path: str, body: dict[str, Any], question: Question
 ) -> tuple[dict[str, Any], float]:
@@ -192,8 +177,21 @@ def read_whole_answer(
     return checked_answer(answer.json()), total_s
 
 
-_TIMEOUT_S = 20.0
-_MOST_TOKENS = 2**20
+def scored_tokens(system: System, target: Target, text: ScoredText) -> list[int]:
+    """The text in tokens, as far as the context has room; LookError where the server has no tokenizer to ask."""
+    tokens = read_tokens(system, target, text.text)
+    if tokens is None:
+        raise LookError(f"{target.runtime} did not say how it reads the text", Absence.NOT_SUPPORTED)
+    room = MOST_SCORED_TOKENS if text.context is None else min(MOST_SCORED_TOKENS, text.context - _SPARE)
+    if min(len(tokens), room) <= FIRST_PLACE + 1:
+        raise LookError("the context has no room for the text that it is asked about")
+    return tokens[:room]
+
+
+def scored_places(length: int, most: int) -> tuple[int, ...]:
+    """Numbers of tokens, each of which is to be expected from those before it."""
+    step = max(1, math.ceil((length - FIRST_PLACE) / max(1, most)))
+    return tuple(range(FIRST_PLACE, length, step))
 
 
 def read_tokens(system: System, target: Target, text: str) -> list[int] | None:
@@ -223,33 +221,31 @@ def parse_tokens(answer: Any) -> list[int] | None:
     return [t for t in tokens if type(t) is int] if all(type(t) is int for t in tokens) else None
 
 
-FIRST_PLACE = 16  # Tokens that come before the first place: without them anything may follow
-MOST_SCORED_TOKENS = 4096
-_SPARE = 16
+class Timed(NamedTuple):
+    """A completion and who timed it."""
+
+    completion: Completion
+    clock: str
+    prompt_timed: bool = True
+    """Whether the time of the prompt is the server's own, without the way there and the queue."""
+    thinking_tokens: int | None = None
 
 
-class ScoredText(NamedTuple):
-    """A text, at how many places to ask at most, and within which time and context."""
+class Reply(NamedTuple):
+    """What came back: the same meaning on every runtime, or None where it does not tell."""
 
-    text: str
-    places: int = 200
-    seconds: float = 60.0
-    context: int | None = None
-    slot: int | None = None
-
-
-def scored_tokens(system: System, target: Target, text: ScoredText) -> list[int]:
-    """The text in tokens, as far as the context has room; LookError where the server has no tokenizer to ask."""
-    tokens = read_tokens(system, target, text.text)
-    if tokens is None:
-        raise LookError(f"{target.runtime} did not say how it reads the text", Absence.NOT_SUPPORTED)
-    room = MOST_SCORED_TOKENS if text.context is None else min(MOST_SCORED_TOKENS, text.context - _SPARE)
-    if min(len(tokens), room) <= FIRST_PLACE + 1:
-        raise LookError("the context has no room for the text that it is asked about")
-    return tokens[:room]
-
-
-def scored_places(length: int, most: int) -> tuple[int, ...]:
-    """Numbers of tokens, each of which is to be expected from those before it."""
-    step = max(1, math.ceil((length - FIRST_PLACE) / max(1, most)))
-    return tuple(range(FIRST_PLACE, length, step))
+    prompt_tokens: int  # Those that were computed for this request
+    generated_tokens: int
+    arrivals_s: tuple[float, ...]  # When each piece of text came, since the request was sent
+    total_s: float
+    clock: str  # Whose times these are
+    cached_tokens: int = 0
+    thinking_tokens: int | None = None
+    ended_early: bool = False
+    server_prefill_s: float | None = None
+    server_decode_s: float | None = None  # For the tokens after the first
+    server_load_s: float | None = None
+    server_queue_s: float | None = None
+    text: str = ""  # The start of the answer, for the next turn of a conversation; kept nowhere
+    drafted_tokens: int = 0
+    accepted_tokens: int = 0  # Of speculative decoding, where the server counts it

@@ -1,17 +1,15 @@
-"""What the process of a running server shows: who starts it, its limits, where its memory lies."""
+"""What the process of a running server shows: its limits, its memory by node, its build, the disk of its model."""
 
 import posixpath
-import re
 from collections.abc import Iterable
-from typing import NamedTuple
 
 import msgspec
 
 from unslow.facts.machine import Disk
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
-from unslow.facts.values import NOT_LOOKED, Fact, Known, failed, first_known, measured, not_found, reported
-from unslow.look.command_writer import NO_UNIT, Unit
+from unslow.facts.values import NOT_LOOKED, Fact, Known, first_known, measured, not_found, reported
+from unslow.look.command_writer.starters import unit_fact
 from unslow.look.kernel import parse_numbers
 from unslow.look.kernel.processes import (
     MOUNT_TABLE,
@@ -23,109 +21,13 @@ from unslow.look.kernel.processes import (
 )
 from unslow.look.probes.block_devices import read_disk
 from unslow.look.probes.cgroup import NO_QUOTA, read_limits
-from unslow.look.processes import Process, read_process, words_of
+from unslow.look.processes import read_process
 from unslow.look.system import LookError, System, read_text, try_fact, unknown
-
-_MANAGER = "systemd"
-_OF_USER = "user@"
-
-
-def read_unit(system: System, pid: int) -> Unit:
-    """The service whose first process this is; none for what a shell or another process of a service started."""
-    process = read_process(system, pid)
-    unit = parse_unit(process.text("cgroup"))
-    return unit if unit.name and read_process(system, process.parent_pid()).name == _MANAGER else NO_UNIT
-
-
-def unit_fact(process: Process) -> Fact[str]:
-    """The same as a fact: the service, or who started it instead."""
-    source = f"/proc/{process.pid}/cgroup"
-    text = process.text("cgroup")
-    if not text:
-        return failed(f"{source} can't be read")
-    unit, parent = parse_unit(text), read_process(process.system, process.parent_pid()).name
-    if unit.name and parent in (_MANAGER, ""):  # whose name may not be recorded
-        return reported(unit.words, source)
-    return not_found(f"{source}: in no service of systemd" + (f"; {parent} started it" if parent else ""))
-
-
-def parse_unit(text: str) -> Unit:
-    """The innermost service in a control group; a scope, such as that of a session or a container, is none."""
-    path = text.strip().splitlines()[-1].rpartition(":")[2] if text.strip() else ""
-    parts = path.split("/")
-    services = [part for part in parts if part.endswith(".service") and not part.startswith(_OF_USER)]
-    if not services or any(part.endswith(".scope") for part in parts):
-        return NO_UNIT
-    return Unit(services[-1], of_user=any(part.startswith(_OF_USER) for part in parts))
-
-
-_CONTAINER = re.compile(r"(?:docker[-/]|libpod-|/docker/)([0-9a-f]{64})")
-_LABELS = "com.docker.compose.project.config_files", "com.docker.compose.service"
-_SHELLS = ("sh", "bash", "dash", "zsh", "ksh", "ash")
-_MOST_FILES = 64
-
-
-class Composed(NamedTuple):
-    """Where compose has a service from."""
-
-    file: str
-    service: str
-
-
-def read_unit_files(system: System, unit: Unit) -> list[tuple[str, str]]:
-    """Paths and texts of a unit and its drop-ins in the order in which they hold; LookError where systemd is silent."""
-    scope = ["--user"] if unit.of_user else []
-    done = system.run(["systemctl", *scope, "show", unit.name, "--property=FragmentPath", "--property=DropInPaths"])
-    said = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
-    if done.status or not said.get("FragmentPath"):
-        raise LookError(f"systemctl does not say where {unit.name} is: {(done.stderr or 'no file').strip()[:200]}")
-    paths = [said["FragmentPath"], *said.get("DropInPaths", "").split()]
-    return [(path, read_text(system, path)) for path in paths[:_MOST_FILES]]
-
-
-def read_composed(system: System, pid: int) -> Composed:
-    """The compose file and the service of a container; LookError where docker does not say."""
-    container = _CONTAINER.search(read_process(system, pid).text("cgroup"))
-    if not container:
-        raise LookError("its control group names no container of docker")
-    done = system.run(["docker", "inspect", "--format", "{{json .Config.Labels}}", container[1]])
-    try:
-        labels = msgspec.json.decode(done.stdout or "{}", type=dict[str, str] | None) or {}
-    except msgspec.MsgspecError as error:
-        raise LookError("docker does not show the labels of the container") from error
-    file, service = (labels.get(label, "") for label in _LABELS)
-    if done.status or not service or not file or "," in file:
-        raise LookError("docker names no single compose file of the container")
-    return Composed(file, service)
-
-
-def read_script(system: System, pid: int) -> str:
-    """The script whose shell started the process; empty where it is not to be seen."""
-    parent = read_process(system, read_process(system, pid).parent_pid())
-    words = words_of(parent.command())
-    if len(words) < 2 or words[0].rpartition("/")[2].lstrip("-") not in _SHELLS or words[1].startswith("-"):  # noqa: PLR2004
-        return ""
-    folder = parent.folder().value_or("")
-    return words[1] if words[1].startswith("/") else f"{folder}/{words[1]}" if folder else ""
-
-
-def with_limits(system: System, subject: Subject) -> Subject:
-    """The subject with the cpuset, quota and memory of its process; as it is where its process can't be seen."""
-    pid = subject.runtime.pid
-    if not isinstance(pid, Known):
-        return subject
-    limits = read_limits(system, pid.value)
-    allowed, quota = limits.cpu.allowed_cpus, limits.cpu.quota_cpus
-    if quota == NO_QUOTA and isinstance(allowed, Known):  # it may use all the time of its processors
-        quota = reported(float(allowed.value), f"{allowed.source}, and {NO_QUOTA.why}")
-    runtime = msgspec.structs.replace(
-        subject.runtime, allowed_cpus=allowed, quota_cpus=quota, memory_limit_bytes=limits.memory.limit_bytes
-    )
-    return msgspec.structs.replace(subject, runtime=runtime)
-
 
 GRAPHS_OFF = "GGML_CUDA_DISABLE_GRAPHS"  # Whatever its value, ggml's CUDA backend then starts every kernel by itself
 MAPS_LIMIT_BYTES = 4 * 1024**2
+
+MOST_MODELS = 16
 
 
 def with_own_process(system: System, subject: Subject) -> Subject:
@@ -147,6 +49,21 @@ def with_own_process(system: System, subject: Subject) -> Subject:
         disk_read_bytes=_disk_read_bytes(system, runtime, pid.value),
     )
     return msgspec.structs.replace(subject, runtime=changed)
+
+
+def with_limits(system: System, subject: Subject) -> Subject:
+    """The subject with the cpuset, quota and memory of its process; as it is where its process can't be seen."""
+    pid = subject.runtime.pid
+    if not isinstance(pid, Known):
+        return subject
+    limits = read_limits(system, pid.value)
+    allowed, quota = limits.cpu.allowed_cpus, limits.cpu.quota_cpus
+    if quota == NO_QUOTA and isinstance(allowed, Known):  # it may use all the time of its processors
+        quota = reported(float(allowed.value), f"{allowed.source}, and {NO_QUOTA.why}")
+    runtime = msgspec.structs.replace(
+        subject.runtime, allowed_cpus=allowed, quota_cpus=quota, memory_limit_bytes=limits.memory.limit_bytes
+    )
+    return msgspec.structs.replace(subject, runtime=runtime)
 
 
 def _bytes_by_node(system: System, pid: int) -> Fact[dict[str, int]]:
@@ -178,9 +95,6 @@ def _disk_read_bytes(system: System, runtime: Runtime, pid: int) -> Fact[int]:
     except LookError as error:
         return unknown(error, "run unslow as the same user or as root")
     return not_found(f"{path} does not count what disks give") if counted is None else reported(counted, path)
-
-
-MOST_MODELS = 16
 
 
 def read_model_disks(system: System, subjects: Iterable[Subject]) -> tuple[Disk, ...]:

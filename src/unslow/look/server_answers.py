@@ -1,4 +1,7 @@
-"""Values out of a server's answers, JSON or Prometheus metrics: sane and of the right type, or unknown."""
+"""Values out of a server's answers, JSON or Prometheus metrics: sane and of the right type, or unknown with the reason.
+
+An answer that is not there may be given as Unknown; then so is everything in it.
+"""
 
 import math
 import re
@@ -8,11 +11,26 @@ from typing import Any, NamedTuple
 from unslow.facts.runtime import SO_FAR
 from unslow.facts.values import LARGEST_COUNT, Fact, Known, Unknown, estimated, failed, is_reading, not_found, reported
 
-# Values out of JSON that somebody else wrote: of the right type and of a sane size, or unknown with the reason.
-# An answer that is not there may be given as Unknown; then so is everything in it.
-
 MOST_AMOUNT = 1e15
 LONGEST_TEXT = 500
+
+MOST_LINES = 20_000
+MOST_SAMPLES = 5_000
+LARGEST_RATIO = 1e8
+"""Of tokens or seconds by one another: a hundred times the prompt tokens per second of a rack of the fastest GPUs."""
+_LONGEST_LINE = 16_384
+_SAMPLE = re.compile(r"([a-zA-Z_:][\w:]{0,120})(?:\{(.{0,12000})\})?[ \t]{1,8}(\S{1,40})(?:[ \t].{0,40})?")
+_LABEL = re.compile(r'\b([a-zA-Z_]\w{0,80})="((?:[^"\\]|\\.){0,2000})"')
+_ESCAPED = re.compile(r'\\[n"\\]')
+_ESCAPES = {"\\n": "\n", '\\"': '"', "\\\\": "\\"}
+
+
+class Sample(NamedTuple):
+    """One value and its labels."""
+
+    name: str
+    labels: dict[str, str]
+    value: float
 
 
 def value_at(data: Any, *keys: str | int) -> Any:
@@ -68,25 +86,6 @@ def truth_fact(data: Any, source: str, *keys: str | int) -> Fact[bool]:
 def missing_field(data: Any, source: str, what: str | int) -> Unknown:
     """Why something is not in an answer: the reason of the answer itself, where that is Unknown."""
     return data if isinstance(data, Unknown) else failed(f"{source} holds no {what}")
-
-
-MOST_LINES = 20_000
-MOST_SAMPLES = 5_000
-LARGEST_RATIO = 1e8
-"""Of tokens or seconds by one another: a hundred times the prompt tokens per second of a rack of the fastest GPUs."""
-_LONGEST_LINE = 16_384
-_SAMPLE = re.compile(r"([a-zA-Z_:][\w:]{0,120})(?:\{(.{0,12000})\})?[ \t]{1,8}(\S{1,40})(?:[ \t].{0,40})?")
-_LABEL = re.compile(r'\b([a-zA-Z_]\w{0,80})="((?:[^"\\]|\\.){0,2000})"')
-_ESCAPED = re.compile(r'\\[n"\\]')
-_ESCAPES = {"\\n": "\n", '\\"': '"', "\\\\": "\\"}
-
-
-class Sample(NamedTuple):
-    """One value and its labels."""
-
-    name: str
-    labels: dict[str, str]
-    value: float
 
 
 class Metrics(NamedTuple):

@@ -18,7 +18,7 @@ from unslow.facts.bench import Bench
 from unslow.facts.errors import UserError
 from unslow.facts.snapshot import Case, Snapshot
 from unslow.facts.values import Absence, Known, MissingFactError, Unknown
-from unslow.look.history import History, default_history
+from unslow.look.stored.history import History, default_history
 from unslow.look.system import System
 from unslow.look.system.http import host_of, is_loopback
 from unslow.look.system.live import LiveSystem

@@ -12,7 +12,7 @@ from unslow.commands._bench_history import compare_with, export, figured, forget
 from unslow.facts.bench import DECODE, PREFILL
 from unslow.facts.errors import UserError
 from unslow.facts.stored_json import dump_stored
-from unslow.look.history import History
+from unslow.look.stored.history import History
 
 REAL = Path(__file__).parents[2] / "look" / "bench" / "llama_bench"
 

@@ -10,7 +10,7 @@ from unslow.facts.run import Run
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Absence, Unknown, reported
-from unslow.look.history import History
+from unslow.look.stored.history import History
 from unslow.think.causes import all_causes
 from unslow.think.causes._cause import Found
 from unslow.think.speed.calibration import mark_of

@@ -13,7 +13,7 @@ from unslow.commands.diagnose.request import Discretion
 from unslow.facts.bench import DECODE, Pass
 from unslow.facts.machine import Machine
 from unslow.facts.snapshot import Case
-from unslow.look.history import FILE_NAME, History, default_history
+from unslow.look.stored.history import FILE_NAME, History, default_history
 from unslow.think.speed.calibration import mark_of
 
 LAST = BenchRequest(require=("decode >= 0.7 * last",))

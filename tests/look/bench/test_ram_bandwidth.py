@@ -78,10 +78,10 @@ def test_the_source_says_when_the_caches_may_have_answered(wording):
     wording(parse_ram_bandwidth(READING, 0).read_bytes_per_s.source)
 
 
-def test_a_crowded_machine_gives_an_estimate():
+def test_a_crowded_machine_gives_an_estimate(wording):
     fact = parse_ram_bandwidth(READING | {"at_once": 1}, 48 * MIB).read_bytes_per_s
     assert fact.origin is Origin.ESTIMATED
-    assert "1 ran at once" in fact.source
+    wording(fact.source)
 
 
 @pytest.mark.parametrize("answer", [None, [], {}, READING | {"now": -1.0}, READING | {"threads": "two"}])
@@ -105,11 +105,11 @@ def test_buffers_exceed_the_caches_and_stay_small(threads, cache, free, total):
     assert threads * _bytes_each(threads, cache, free) == total
 
 
-def test_scarce_memory_is_left_alone():
+def test_scarce_memory_is_left_alone(wording):
     with pytest.raises(LookError):
         _bytes_each(8, 32 * MIB, 100 * MIB)
     system = FakeSystem(files={"/proc/meminfo": "MemAvailable: 20000 kB\n"})
-    assert "too little free memory" in read_ram_bandwidth(system).read_bytes_per_s.why
+    wording(read_ram_bandwidth(system).read_bytes_per_s.why)
 
 
 def test_the_measurement_goes_through_the_door():

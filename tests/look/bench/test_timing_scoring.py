@@ -91,9 +91,10 @@ def test_a_model_that_lost_its_numbers_is_told():
         score(system, Target(URL), ScoredText("some text"))
 
 
-def test_who_gives_no_probabilities():
-    with pytest.raises(LookError, match="Ollama gives no probabilities"):
+def test_who_gives_no_probabilities(wording):
+    with pytest.raises(LookError) as refused:
         score(FakeSystem(), Target(URL, runtime="Ollama"), ScoredText("some text"))
+    wording(refused.value.why, tells="Ollama")
     with pytest.raises(LookError, match="how it reads"):
         score(FakeSystem(), Target(URL), ScoredText("some text"))
 

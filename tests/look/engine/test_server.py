@@ -13,8 +13,8 @@ from unslow.catalog.quants import file_types
 from unslow.facts.errors import UserError
 from unslow.look.engine import engine_version, start_engine
 from unslow.look.engine.made_up_models import ModelCache
+from unslow.look.launch.started import parse_last_words
 from unslow.look.models.gguf import model_facts, read_gguf
-from unslow.look.started import parse_last_words
 from unslow.look.system import LookError
 from unslow.look.system.live import LiveSystem
 

@@ -6,7 +6,7 @@ import pytest
 
 from unslow.facts.errors import UserError
 from unslow.look.launch.command import found_file, parse_command
-from unslow.look.started import parse_last_words
+from unslow.look.launch.started import parse_last_words
 
 
 def test_variables_may_stand_before_it():

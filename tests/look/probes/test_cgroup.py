@@ -44,7 +44,7 @@ def test_the_tightest_quota_on_the_way_up_counts_in_version_2():
     assert machine.memory.limit_bytes.need() == 16 * GIB
 
 
-def test_version_1_beside_an_empty_version_2():
+def test_version_1_beside_an_empty_version_2(wording):
     system = process("4:memory:/docker/abc\n1:cpu,cpuacct:/docker/abc\n0::/\n", V1, pid=77)
     system.files |= {
         f"{ROOT}/cpu,cpuacct/docker/abc/cpu.cfs_quota_us": "200000\n",
@@ -57,7 +57,8 @@ def test_version_1_beside_an_empty_version_2():
     machine = read_limits(system, 77)
     assert machine.cpu.quota_cpus.need() == 2.0
     assert machine.cpu.throttled_s.need() == pytest.approx(0.03)
-    assert machine.memory.limit_bytes == Unknown("no memory limit set")
+    assert isinstance(machine.memory.limit_bytes, Unknown)
+    wording(machine.memory.limit_bytes.why)
 
 
 def test_a_container_that_sees_its_part_of_the_tree_as_the_whole():

@@ -8,7 +8,8 @@ from unslow.facts.knob import Knob
 from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
 from unslow.facts.values import not_found, reported
-from unslow.look.command_writer import AtHand, Unit
+from unslow.look.command_writer import AtHand
+from unslow.look.command_writer.starters import Unit
 from unslow.look.runtimes.ollama.commands import commands_for
 from unslow.look.runtimes.ollama.places import derived_name
 

@@ -18,9 +18,8 @@ from unslow.act.systemd import LAST_NAME, UnitFile, drop_in, drop_in_name, exec_
 from unslow.facts.commands import Commands, Place, by_hand, parse_line
 from unslow.facts.errors import UserError
 from unslow.facts.runtime import Runtime
-from unslow.look.command_writer import NO_UNIT, Unit
+from unslow.look.command_writer.starters import NO_UNIT, Unit, read_composed, read_script, read_unit, read_unit_files
 from unslow.look.processes import read_process
-from unslow.look.running_server import read_composed, read_script, read_unit, read_unit_files
 from unslow.look.runtimes.ollama.places import derived_name, is_at_least
 from unslow.look.system import LookError, System
 from unslow.think.change import How

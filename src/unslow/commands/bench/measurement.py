@@ -52,7 +52,7 @@ from unslow.facts.errors import UserError
 from unslow.facts.run import Run, Telemetry
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Unknown, measured
-from unslow.look.history import History, default_history
+from unslow.look.stored.history import History, default_history
 from unslow.look.system import System
 from unslow.think.case.prediction import predict
 from unslow.think.speed.calibration import mark_of

@@ -18,23 +18,14 @@ from unslow.facts.merge import computing_gpus, overlaid
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Snapshot
 from unslow.facts.values import GB, MB, Unknown, reported
+from unslow.look.bench.calibration import Limits, Measured, ModelToMeasure, Rounds, measure_in_rounds, trials_for
 from unslow.look.bench.ram_bandwidth import read_ram_bandwidth
-from unslow.look.calibration import (
-    CalibrationStore,
-    Limits,
-    Measured,
-    ModelToMeasure,
-    Rounds,
-    Stored,
-    default_store,
-    measure_in_rounds,
-    trials_for,
-)
 from unslow.look.engine import engine_version
 from unslow.look.engine.made_up_models import default_cache
 from unslow.look.kernel.processors import read_last_level_cache_bytes
 from unslow.look.models.gguf import blueprint, read_gguf
 from unslow.look.probes import read_machine
+from unslow.look.stored.calibrations import CalibrationStore, Stored, default_store
 from unslow.look.system import LookError, System
 from unslow.think.case.prediction import predict
 from unslow.think.judge.next_measurement import SPEED

@@ -18,12 +18,12 @@ from unslow.facts.masking import masked
 from unslow.facts.merge import overlaid
 from unslow.facts.snapshot import LARGEST_SNAPSHOT_BYTES, Snapshot, Subject, dump_snapshot, parse_snapshot
 from unslow.look.bench.ram_bandwidth import read_ram_bandwidth
-from unslow.look.calibration import read_calibrations
 from unslow.look.contradictions import added_contradictions, contradictions
 from unslow.look.plain_folder import is_plain_folder, read_plain_folder
 from unslow.look.probes import read_machine
 from unslow.look.running_server import read_model_disks
 from unslow.look.runtimes._gguf_settings import with_default_threads
+from unslow.look.stored.calibrations import read_calibrations
 from unslow.look.system import LookError, System
 from unslow.look.system.live import LiveSystem
 from unslow.look.system.recorded import RecordedSystem, Recorder, is_recording

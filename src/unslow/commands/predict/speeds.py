@@ -16,7 +16,7 @@ from unslow.facts.errors import UserError
 from unslow.facts.model import Blueprint, MetadataValue
 from unslow.facts.runtime import Runtime
 from unslow.facts.values import GB, Unknown, reported
-from unslow.look.calibration import read_calibrations
+from unslow.look.stored.calibrations import read_calibrations
 from unslow.look.system import System
 from unslow.think.hardware import Hardware
 from unslow.think.physics.links import SPLIT_BY_LAYER, SPLIT_BY_TENSOR

@@ -31,31 +31,7 @@ from unslow.look.server_answers import objects_at, value_at
 from unslow.look.system import LookError, System, converted, try_look
 from unslow.look.system.live import was_closed
 
-# Whether somebody else was answered at the same time: then a speed is not that of a server alone.
-# A llama-server names the last task of every slot, so that two looks tell even of a request that came and went between.
-
 Tasks = dict[str, str]  # What each slot of the others works on, or worked on last
-
-
-def read_tasks_of_others(system: System, target: Target, plan: Plan) -> Tasks | None:
-    """None where the server does not tell."""
-    if plan.slot is None or not target.runtime.endswith("llama.cpp"):
-        return None
-
-    def read() -> Tasks:
-        tasks = {}
-        for slot in objects_at({"slots": target.server(system.live()).json("/slots")}, "slots"):
-            if slot.get("id") != plan.slot:
-                task = slot.get("id_task") if type(slot.get("id_task")) is int else ""
-                tasks[str(slot.get("id"))] = f"{task}{' at work' if slot.get('is_processing') is True else ''}"
-        return tasks
-
-    return try_look(None, lambda: converted(system.ask("slots of others", read), Tasks))
-
-
-# How many tokens of the answers were thinking, where these answers can tell.
-# llama-server's `/completion` leaves the chat template out, so that a model may answer at once that thinks first in a
-# chat: only one whose template knows no thinking is known not to.
 
 HOW_TO_COUNT_THINKING = (
     "ask it in the chat that you use, and count the tokens of `reasoning_content` against those of `content`"
@@ -63,70 +39,7 @@ HOW_TO_COUNT_THINKING = (
 _THINKS = re.compile(r"think|reasoning|<\|channel\|>", re.IGNORECASE)
 """What the templates of models that reason have in common: <think>, [THINK], enable_thinking, reasoning_effort."""
 
-
-def thinking_facts(target: Target, done: Sequence[Timed], *, may_think: bool) -> dict[str, Any]:
-    """The tokens that were thought and those that were said, by the names of their facts."""
-    counts = [timed.thinking_tokens for timed in done]
-    generated = sum(timed.completion.generated_tokens for timed in done)
-    thought = sum(count for count in counts if count is not None)
-    if None in counts:
-        untold = "the server does not tell which tokens were thought"
-    elif thought or not may_think:
-        source = f"{len(done)} answers at {target.url}"
-        said = reported(max(0, generated - thought), source)
-        return {"thinking_tokens": reported(thought, source), "answer_tokens": said}
-    else:
-        untold = "these answers came without the chat template, with which the model may think first"
-    return dict.fromkeys(("thinking_tokens", "answer_tokens"), not_found(untold, HOW_TO_COUNT_THINKING))
-
-
-def may_think_unseen(system: System, target: Target) -> bool:
-    """Whether a chat may show thinking where these answers show none: the template speaks of it, or can't be read."""
-    if not target.runtime.endswith("llama.cpp"):
-        return False
-    template = value_at(try_look(None, target.server(system).json, "/props"), "chat_template")
-    return not isinstance(template, str) or bool(_THINKS.search(template))
-
-
 NOT_WATCHED = not_supported("the GPU is not watched while it is measured", "run `nvidia-smi dmon -s pucm` meanwhile")
-
-
-def summarised_completions(done: Sequence[WatchedAnswer], url: str) -> Run:
-    """Medians over the completions, and what the processors did in all of them."""
-    runs = [w.timed.completion for w in done]
-    source, clock = f"median of {len(runs)} completions at {url}", done[-1].timed.clock
-    prefills = [c.prompt_tokens / c.prefill_s for c in runs if c.prefill_s > 0]
-    prefill = _median(prefills, f"{source}, {clock}")
-    if not all(w.timed.prompt_timed for w in done):
-        prefill = not_found("the server does not time its prompts, and these are too short for the client's clock")
-    clients = []
-    for run in runs:
-        if run.client_total_s is not None and run.client_first_token_s is not None and run.generated_tokens > 1:
-            seconds = run.client_total_s - run.client_first_token_s
-            clients += [(run.generated_tokens - 1) / seconds] if seconds > 0 else []
-    waits = [c.waited_s / c.generated_tokens for c in runs if c.waited_s is not None]
-    waiting: Fact[float] = Unknown(
-        "the run-queue times of the runtime's threads can't be read", "run unslow as the same user"
-    )
-    if waits:
-        waiting = measured(statistics.median(waits), "/proc/PID/task/*/schedstat while generating")
-    firsts = [c.client_first_token_s for c in runs if c.client_first_token_s is not None]
-    return Run(
-        completions=measured(tuple(runs), url),
-        decode_tokens_per_s=measured(statistics.median(decode_rate(c) for c in runs), f"{source}, {clock}"),
-        prefill_tokens_per_s=prefill,
-        time_to_first_token_s=_median(firsts, f"{source}, client clock"),
-        client_decode_tokens_per_s=_median(clients, f"{source}, client clock"),
-        depth_tokens=measured(int(statistics.median(c.prompt_tokens + c.generated_tokens / 2 for c in runs)), url),
-        waiting_for_cpu_s_per_token=waiting,
-        gpus=NOT_WATCHED,
-        **processors([w.use for w in done]),
-    )
-
-
-def _median(values: Sequence[float], source: str) -> Fact[float]:
-    return measured(statistics.median(values), source) if values else not_found("no timing of this kind came back")
-
 
 OPENINGS = ("Warming", "First", "Second", "Third")
 FEWEST_TOKENS, MOST_TOKENS = 24, 512
@@ -210,6 +123,91 @@ def _measured(
         note(sampler, seen)
     facts = thinking_facts(target, [seen.timed for seen in kept], may_think=may_think)
     return msgspec.structs.replace(summarised_completions(kept, target.url), **facts)
+
+
+def read_tasks_of_others(system: System, target: Target, plan: Plan) -> Tasks | None:
+    """The last task of every other slot; None where the server does not tell.
+
+    Two looks tell whether somebody else was answered at the same time, even by a request that came and went between:
+    then a speed is not that of a server alone.
+    """
+    if plan.slot is None or not target.runtime.endswith("llama.cpp"):
+        return None
+
+    def read() -> Tasks:
+        tasks = {}
+        for slot in objects_at({"slots": target.server(system.live()).json("/slots")}, "slots"):
+            if slot.get("id") != plan.slot:
+                task = slot.get("id_task") if type(slot.get("id_task")) is int else ""
+                tasks[str(slot.get("id"))] = f"{task}{' at work' if slot.get('is_processing') is True else ''}"
+        return tasks
+
+    return try_look(None, lambda: converted(system.ask("slots of others", read), Tasks))
+
+
+def thinking_facts(target: Target, done: Sequence[Timed], *, may_think: bool) -> dict[str, Any]:
+    """The tokens that were thought and those that were said, by the names of their facts.
+
+    llama-server's `/completion` leaves the chat template out, so that a model may answer at once that thinks first in a
+    chat: only one whose template knows no thinking is known not to.
+    """
+    counts = [timed.thinking_tokens for timed in done]
+    generated = sum(timed.completion.generated_tokens for timed in done)
+    thought = sum(count for count in counts if count is not None)
+    if None in counts:
+        untold = "the server does not tell which tokens were thought"
+    elif thought or not may_think:
+        source = f"{len(done)} answers at {target.url}"
+        said = reported(max(0, generated - thought), source)
+        return {"thinking_tokens": reported(thought, source), "answer_tokens": said}
+    else:
+        untold = "these answers came without the chat template, with which the model may think first"
+    return dict.fromkeys(("thinking_tokens", "answer_tokens"), not_found(untold, HOW_TO_COUNT_THINKING))
+
+
+def may_think_unseen(system: System, target: Target) -> bool:
+    """Whether a chat may show thinking where these answers show none: the template speaks of it, or can't be read."""
+    if not target.runtime.endswith("llama.cpp"):
+        return False
+    template = value_at(try_look(None, target.server(system).json, "/props"), "chat_template")
+    return not isinstance(template, str) or bool(_THINKS.search(template))
+
+
+def summarised_completions(done: Sequence[WatchedAnswer], url: str) -> Run:
+    """Medians over the completions, and what the processors did in all of them."""
+    runs = [w.timed.completion for w in done]
+    source, clock = f"median of {len(runs)} completions at {url}", done[-1].timed.clock
+    prefills = [c.prompt_tokens / c.prefill_s for c in runs if c.prefill_s > 0]
+    prefill = _median(prefills, f"{source}, {clock}")
+    if not all(w.timed.prompt_timed for w in done):
+        prefill = not_found("the server does not time its prompts, and these are too short for the client's clock")
+    clients = []
+    for run in runs:
+        if run.client_total_s is not None and run.client_first_token_s is not None and run.generated_tokens > 1:
+            seconds = run.client_total_s - run.client_first_token_s
+            clients += [(run.generated_tokens - 1) / seconds] if seconds > 0 else []
+    waits = [c.waited_s / c.generated_tokens for c in runs if c.waited_s is not None]
+    waiting: Fact[float] = Unknown(
+        "the run-queue times of the runtime's threads can't be read", "run unslow as the same user"
+    )
+    if waits:
+        waiting = measured(statistics.median(waits), "/proc/PID/task/*/schedstat while generating")
+    firsts = [c.client_first_token_s for c in runs if c.client_first_token_s is not None]
+    return Run(
+        completions=measured(tuple(runs), url),
+        decode_tokens_per_s=measured(statistics.median(decode_rate(c) for c in runs), f"{source}, {clock}"),
+        prefill_tokens_per_s=prefill,
+        time_to_first_token_s=_median(firsts, f"{source}, client clock"),
+        client_decode_tokens_per_s=_median(clients, f"{source}, client clock"),
+        depth_tokens=measured(int(statistics.median(c.prompt_tokens + c.generated_tokens / 2 for c in runs)), url),
+        waiting_for_cpu_s_per_token=waiting,
+        gpus=NOT_WATCHED,
+        **processors([w.use for w in done]),
+    )
+
+
+def _median(values: Sequence[float], source: str) -> Fact[float]:
+    return measured(statistics.median(values), source) if values else not_found("no timing of this kind came back")
 
 
 def _prompt(stamp: str, number: int) -> str:

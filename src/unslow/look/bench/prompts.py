@@ -79,20 +79,30 @@ worry worth wound write wrong yard year yellow young youth zero zone
 """
 WORDS = tuple(_TEXT.split())
 
-
-# How long a text is in tokens, without asking for each text: by the tokens of every word it may be made of.
-# A tokenizer reads words apart from each other. So one question is enough: all words in a row, with the same short word
-# between them, whose token then shows where one ends and the next begins. Without a tokenizer, earlier prompts and the
-# tokens that the server counted in them have to do.
-
 _BETWEEN = "the"
 _GUESSED_TOKENS_PER_WORD = 1.3
 _FEWEST_TOKENS_PER_WORD = 0.25  # no tokenizer takes so many words together; a count can be wrong
 _FAR_APART = 2.0  # prompts of much the same length tell a ratio, and nothing of what a template adds
 
+PROMPTS = (
+    "Explain the transformer architecture in detail.",
+    "Explain what limits heat pumps below freezing, including refrigerants and compressors. Be thorough.",
+)
+QUESTION = "So much for the words. Now explain the transformer architecture in detail, and be thorough."
+WITH_QUESTION_FROM = 64  # A shorter prompt has no room for one
+_SENTENCE_WORDS = (7, 15)
+_MOST_LEARNED = 64
+_AVERAGED_WORDS = 400
+_FORMS = (*WORDS, *(word.capitalize() for word in WORDS), *(f"{word}." for word in WORDS))
+
 
 class Ruler(NamedTuple):
-    """Tokens by word, those of any other word, and what is there without any word."""
+    """How long a text is in tokens: tokens by word, those of any other word, and what is there without any word.
+
+    A tokenizer reads words apart from each other. So one question is enough: all words in a row, with the same short
+    word between them, whose token then shows where one ends and the next begins. Without a tokenizer, earlier prompts
+    and the tokens that the server counted in them have to do.
+    """
 
     sizes: dict[str, int]
     other: float = _GUESSED_TOKENS_PER_WORD
@@ -144,18 +154,6 @@ def learned_ruler(seen: Sequence[tuple[int, int]]) -> Ruler:
         return Ruler({}, max(_FEWEST_TOKENS_PER_WORD, slope), max(0.0, fewer - slope * fewest))
     ratio = sum(tokens for _, tokens in seen) / sum(words for words, _ in seen)
     return Ruler({}, max(_FEWEST_TOKENS_PER_WORD, ratio))
-
-
-PROMPTS = (
-    "Explain the transformer architecture in detail.",
-    "Explain what limits heat pumps below freezing, including refrigerants and compressors. Be thorough.",
-)
-QUESTION = "So much for the words. Now explain the transformer architecture in detail, and be thorough."
-WITH_QUESTION_FROM = 64  # A shorter prompt has no room for one
-_SENTENCE_WORDS = (7, 15)
-_MOST_LEARNED = 64
-_AVERAGED_WORDS = 400
-_FORMS = (*WORDS, *(word.capitalize() for word in WORDS), *(f"{word}." for word in WORDS))
 
 
 class Prompts:

@@ -27,12 +27,6 @@ from unslow.look.kernel.processors import read_last_level_cache_bytes
 from unslow.look.probes import cgroup, meminfo
 from unslow.look.system import LookError, System, converted, try_look, unknown
 
-# Reads memory for a moment on many threads at once and notes how long each piece took.
-# The reading is done by the C library's `memchr`, looking for a byte that is not there. It is on every machine, it only
-# reads (copying would count each byte twice and fill caches with writes), it is written with the widest vectors the
-# processor has, so that memory and not the loop is the limit, and ctypes lets go of Python's lock while it runs. On an
-# idle machine with two cores it read 21 to 22 GB/s, and a plain loop in C (gcc -O3, AVX-512) 20 to 23.
-
 PIECE_BYTES = 2 * MIB  # 0.1 to 1 ms: shorter than a time slice, so that most pieces are read without a break
 ALONE_S = 0.05
 TOGETHER_S = 0.12
@@ -40,6 +34,15 @@ LONGEST_WAIT_S = 5.0
 _COARSE = time.get_clock_info("thread_time").resolution > PIECE_BYTES / 1e12  # Windows counts in steps of 16 ms
 
 Search = Callable[[int, int, int], int | None]
+
+MOST_THREADS = 64
+MOST_BYTES = 2 * GIB
+MOST_BYTES_EACH = 192 * MIB  # filled in about 0.1 s
+CACHES_OVER = 4  # the buffers are this many times larger than the caches, where time and memory allow
+LEAST_BYTES_EACH = 8 * MIB
+SHARE_OF_FREE = 0.25
+LONG_ENOUGH_S = 0.005
+BREAK = 1.3  # a piece that took this much longer than its processor time was interrupted
 
 
 class Piece(NamedTuple):
@@ -57,8 +60,37 @@ class Scan(NamedTuple):
     together: list[list[Piece]]
 
 
+class Reading(msgspec.Struct, frozen=True):
+    """What was measured, in bytes per second, and with what."""
+
+    threads: Count
+    buffer_bytes: Bytes
+    one_core: Amount
+    together: Amount
+    at_once: Count
+    now: Amount
+
+
+class Level(NamedTuple):
+    """The time in which a number of threads ran at once, and what they read in it."""
+
+    threads: int
+    seconds: float
+    bytes: float
+
+    @property
+    def bytes_per_s(self) -> float:
+        return self.bytes / self.seconds if self.seconds else 0.0
+
+
 def scan_memory(threads: int, bytes_each: int) -> Scan:
-    """Fill a buffer for each thread (whole pieces), read one alone, then all at once; all is freed at the end."""
+    """Fill a buffer for each thread (whole pieces), read one alone, then all at once; all is freed at the end.
+
+    The reading is done by the C library's `memchr`, looking for a byte that is not there. It is on every machine, it
+    only reads (copying would count each byte twice and fill caches with writes), it is written with the widest vectors
+    the processor has, so that memory and not the loop is the limit, and ctypes lets go of Python's lock while it runs.
+    On an idle machine with two cores it read 21 to 22 GB/s, and a plain loop in C (gcc -O3, AVX-512) 20 to 23.
+    """
     search = _memchr()
     gate = threading.Barrier(threads)
     alone: list[Piece] = []
@@ -125,39 +157,6 @@ def _pieces(search: Search, address: int, size: int, seconds: float) -> Iterator
         held, end = time.thread_time() - cpu, time.perf_counter()
         offset = (offset + PIECE_BYTES) % size
         yield Piece(start, end, end - start if _COARSE else held)
-
-
-MOST_THREADS = 64
-MOST_BYTES = 2 * GIB
-MOST_BYTES_EACH = 192 * MIB  # filled in about 0.1 s
-CACHES_OVER = 4  # the buffers are this many times larger than the caches, where time and memory allow
-LEAST_BYTES_EACH = 8 * MIB
-SHARE_OF_FREE = 0.25
-LONG_ENOUGH_S = 0.005
-BREAK = 1.3  # a piece that took this much longer than its processor time was interrupted
-
-
-class Reading(msgspec.Struct, frozen=True):
-    """What was measured, in bytes per second, and with what."""
-
-    threads: Count
-    buffer_bytes: Bytes
-    one_core: Amount
-    together: Amount
-    at_once: Count
-    now: Amount
-
-
-class Level(NamedTuple):
-    """The time in which a number of threads ran at once, and what they read in it."""
-
-    threads: int
-    seconds: float
-    bytes: float
-
-    @property
-    def bytes_per_s(self) -> float:
-        return self.bytes / self.seconds if self.seconds else 0.0
 
 
 def read_ram_bandwidth(system: System) -> Memory:

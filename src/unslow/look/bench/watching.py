@@ -18,6 +18,17 @@ from unslow.look.system.http import is_local_url
 
 QUESTION = "telemetry"  # The name under which a recording holds the summary; the samples themselves pass it by
 
+WARM_UP_TOKENS = 16
+
+
+class WatchedAnswer(NamedTuple):
+    """A completion and what the processors did meanwhile."""
+
+    timed: Timed
+    use: CpuUse | LookError
+    start_s: float | None  # By the sampler's clock; None where nobody looked at it
+    whole: bool = True  # Whether all of it came before the time was up
+
 
 @contextmanager
 def watching(system: System, target: Target) -> Iterator[Sampler]:
@@ -124,18 +135,6 @@ def processors(uses: Sequence[CpuUse | LookError], when: str = "while generating
         "others_cpus": measured(middle.busy_cpus, source),
         "busiest_others": measured(middle.busiest, source),
     }
-
-
-WARM_UP_TOKENS = 16
-
-
-class WatchedAnswer(NamedTuple):
-    """A completion and what the processors did meanwhile."""
-
-    timed: Timed
-    use: CpuUse | LookError
-    start_s: float | None  # By the sampler's clock; None where nobody looked at it
-    whole: bool = True  # Whether all of it came before the time was up
 
 
 def watched_answer(

@@ -11,7 +11,7 @@ from threading import Thread
 from types import MappingProxyType
 
 from unslow.facts.errors import UserError, hint_for_extra
-from unslow.look.started import Started, Waiting, ended_within, read_last_words, silent_for
+from unslow.look.launch.started import Started, Waiting, ended_within, read_last_words, silent_for
 from unslow.look.system import System
 
 CONTEXT = 4096

@@ -22,6 +22,26 @@ ALIGNMENT = 32  # the format's default
 
 _U32, _F32, _BOOL, _STRING, _ARRAY = 4, 6, 7, 8, 9
 
+POOL_BYTES = 4 * 1024**2
+SPREAD = 0.02  # the size of weights in trained models; keeps activations far from overflow
+
+_FLOATS = {"F32": "f", "F16": "e"}
+
+Progress = Callable[[int, int], None]
+
+_UNKNOWN, _CONTROL, _BYTE, _NORMAL = 2, 3, 6, 1  # llama.h, llama_token_type
+_ONE = struct.pack("<f", 1.0)
+_NEWS_BYTES = 32 * 1024**2
+
+FORMAT = 1  # raise it whenever the same shape would give other bytes
+CAP_BYTES = 4 * GB
+SPARE_BYTES = 500 * MB  # a disk filled to the brim harms everyone
+STALE_S = 3600
+
+_MODEL = re.compile(r"made-up-[a-z0-9_]+-[A-Z0-9_]+-v\d+\.gguf")
+_PART = re.compile(_MODEL.pattern + r"\..+\.part")
+_HINT = "set UNSLOW_CACHE_DIR to a folder that you can write to and that has more room"
+
 
 class Int32(list[int]):
     """An array of 32-bit numbers, where a plain list would be text."""
@@ -47,92 +67,58 @@ class TensorPlan(NamedTuple):
     bytes: int
 
 
-def encoded_header(metadata: Mapping[str, Value], tensors: Sequence[TensorPlan]) -> bytes:
-    """Everything before the first tensor, padded."""
-    parts = [b"GGUF", struct.pack("<IQQ", 3, len(tensors), len(metadata))]
-    parts += [_text(key) + _value(value) for key, value in metadata.items()]
-    offset = 0
-    for name, dimensions, ggml_type, size in tensors:
-        shape = struct.pack(f"<I{len(dimensions)}Q", len(dimensions), *dimensions)
-        parts.append(_text(name) + shape + struct.pack("<IQ", ggml_type, offset))
-        offset += size + padding(size)
-    data = b"".join(parts)
-    return data + bytes(padding(len(data)))
-
-
-def padding(size: int) -> int:
-    """Bytes from `size` to the next aligned place."""
-    return -size % ALIGNMENT
-
-
-def _text(text: str) -> bytes:
-    data = text.encode()
-    return struct.pack("<Q", len(data)) + data
-
-
-def _value(value: Value) -> bytes:
-    match value:
-        case bool():
-            return struct.pack("<I?", _BOOL, value)
-        case int():
-            return struct.pack("<II", _U32, value)
-        case float():
-            return struct.pack("<If", _F32, value)
-        case str():
-            return struct.pack("<I", _STRING) + _text(value)
-        case Int32() | Float32():
-            return struct.pack(f"<IIQ{len(value)}{value.code}", _ARRAY, value.type, len(value), *value)
-        case _:
-            return struct.pack("<IIQ", _ARRAY, _STRING, len(value)) + b"".join(map(_text, value))
-
-
-# Endless random weights of a ggml type: as many bits to read and multiply as real ones, and no meaning.
-# A pool is made once for each type and handed out round and round: what decides the speed of a model is how many bytes
-# it has and where they lie, never their values, as long as all of them are finite.
-
-POOL_BYTES = 4 * 1024**2
-SPREAD = 0.02  # the size of weights in trained models; keeps activations far from overflow
-
-_FLOATS = {"F32": "f", "F16": "e"}
-
-
-def can_fill(quant: Quant) -> bool:
-    """Whether this program knows how to make up blocks of that type."""
-    return bool(quant.half_fields) or quant.name in _FLOATS
-
-
-class RandomBlocks:
-    """Whole blocks of one type, the same ones in every run."""
-
-    def __init__(self, quant: Quant) -> None:
-        dice = random.Random(0)  # noqa: S311 (no secret: the same file on every machine)
-        if quant.name in _FLOATS:  # a few normal numbers over and over: drawing each takes longer than writing the file
-            few = [dice.gauss(0, SPREAD) for _ in range(8191)]
-            times = POOL_BYTES // 8192 // quant.block_bytes
-            pool = bytearray(struct.pack(f"<{len(few)}{_FLOATS[quant.name]}", *few) * times)
-        else:  # random bits, with scales that are finite and small
-            blocks = POOL_BYTES // quant.block_bytes
-            pool = bytearray(dice.randbytes(blocks * quant.block_bytes))
-            for offset, value in quant.half_fields.items():
-                low, high = struct.pack("<e", value)
-                pool[offset :: quant.block_bytes] = bytes([low]) * blocks
-                pool[offset + 1 :: quant.block_bytes] = bytes([high]) * blocks
-        self._pool = memoryview(bytes(pool))
-        self._at = 0
-
-    def take(self, count: int) -> Iterator[memoryview]:
-        """The next `count` bytes in pieces; the next call goes on where this one ended."""
-        while count:
-            piece = self._pool[self._at : self._at + count]
-            self._at = (self._at + len(piece)) % len(self._pool)
-            count -= len(piece)
-            yield piece
-
-
 class _Wanted(NamedTuple):
     name: str
     dimensions: tuple[int, ...]
     part: str = "main"  # Of the mix: main, more_bits or output; f32 is in no mix
+
+
+class MadeUp(NamedTuple):
+    """A model that is planned down to the byte and not yet written."""
+
+    header: bytes
+    tensors: list[TensorPlan]
+
+    @property
+    def file_bytes(self) -> int:
+        return len(self.header) + sum(t.bytes + padding(t.bytes) for t in self.tensors)
+
+
+def no_progress(_done: int, _total: int) -> None:
+    """Progress that nobody hears of."""
+
+
+def planned_model(shape: MadeUpShape, quant: str, name: str) -> MadeUp:
+    """The model of that shape in that mix of types; KeyError where the mix can't be made up."""
+    plans = list(planned_tensors(shape, quant))
+    metadata: dict[str, Value] = {
+        "general.architecture": shape.architecture,
+        "general.name": name,
+        "general.file_type": file_type_of_mix(quant)[0].id,
+        "unslow.made_up": True,
+        **{f"{shape.architecture}.{key}": value for key, value in _hyperparameters(shape).items()},
+        **{f"tokenizer.ggml.{key}": value for key, value in _tokenizer(shape.vocabulary).items()},
+    }
+    return MadeUp(encoded_header(metadata, plans), plans)
+
+
+def write_model(model: MadeUp, file: BinaryIO, progress: Progress = no_progress) -> None:
+    """Write the model; `progress` hears now and then how many bytes are done, and of how many."""
+    pools: dict[int, RandomBlocks] = {}
+    done = told = file.write(model.header)
+    for tensor in model.tensors:
+        if tensor.name.endswith("norm.weight"):
+            pieces: Iterable[bytes | memoryview] = (_ONE * (tensor.bytes // len(_ONE)),)
+        else:
+            if tensor.ggml_type not in pools:
+                pools[tensor.ggml_type] = RandomBlocks(quants_by_ggml_type()[tensor.ggml_type])
+            pieces = pools[tensor.ggml_type].take(tensor.bytes)
+        for piece in (*pieces, bytes(padding(tensor.bytes))):
+            done += file.write(piece)
+            if done - told >= _NEWS_BYTES:
+                told = done
+                progress(done, model.file_bytes)
+    progress(done, model.file_bytes)
 
 
 def planned_tensors(shape: MadeUpShape, quant: str) -> Iterator[TensorPlan]:
@@ -183,59 +169,42 @@ def _layer(shape: MadeUpShape, part: str) -> Iterator[_Wanted]:
     yield _Wanted(f"ffn_down{ending}", (shape.feed_forward, width, *experts), part)
 
 
-Progress = Callable[[int, int], None]
-
-_UNKNOWN, _CONTROL, _BYTE, _NORMAL = 2, 3, 6, 1  # llama.h, llama_token_type
-_ONE = struct.pack("<f", 1.0)
-_NEWS_BYTES = 32 * 1024**2
+def can_fill(quant: Quant) -> bool:
+    """Whether this program knows how to make up blocks of that type."""
+    return bool(quant.half_fields) or quant.name in _FLOATS
 
 
-def no_progress(_done: int, _total: int) -> None:
-    """Progress that nobody hears of."""
+class RandomBlocks:
+    """Whole blocks of one type, the same ones in every run.
 
+    Endless random weights of a ggml type: as many bits to read and multiply as real ones, and no meaning. A pool is
+    made once for each type and handed out round and round: what decides the speed of a model is how many bytes it has
+    and where they lie, never their values, as long as all of them are finite.
+    """
 
-class MadeUp(NamedTuple):
-    """A model that is planned down to the byte and not yet written."""
+    def __init__(self, quant: Quant) -> None:
+        dice = random.Random(0)  # noqa: S311 (no secret: the same file on every machine)
+        if quant.name in _FLOATS:  # a few normal numbers over and over: drawing each takes longer than writing the file
+            few = [dice.gauss(0, SPREAD) for _ in range(8191)]
+            times = POOL_BYTES // 8192 // quant.block_bytes
+            pool = bytearray(struct.pack(f"<{len(few)}{_FLOATS[quant.name]}", *few) * times)
+        else:  # random bits, with scales that are finite and small
+            blocks = POOL_BYTES // quant.block_bytes
+            pool = bytearray(dice.randbytes(blocks * quant.block_bytes))
+            for offset, value in quant.half_fields.items():
+                low, high = struct.pack("<e", value)
+                pool[offset :: quant.block_bytes] = bytes([low]) * blocks
+                pool[offset + 1 :: quant.block_bytes] = bytes([high]) * blocks
+        self._pool = memoryview(bytes(pool))
+        self._at = 0
 
-    header: bytes
-    tensors: list[TensorPlan]
-
-    @property
-    def file_bytes(self) -> int:
-        return len(self.header) + sum(t.bytes + padding(t.bytes) for t in self.tensors)
-
-
-def planned_model(shape: MadeUpShape, quant: str, name: str) -> MadeUp:
-    """The model of that shape in that mix of types; KeyError where the mix can't be made up."""
-    plans = list(planned_tensors(shape, quant))
-    metadata: dict[str, Value] = {
-        "general.architecture": shape.architecture,
-        "general.name": name,
-        "general.file_type": file_type_of_mix(quant)[0].id,
-        "unslow.made_up": True,
-        **{f"{shape.architecture}.{key}": value for key, value in _hyperparameters(shape).items()},
-        **{f"tokenizer.ggml.{key}": value for key, value in _tokenizer(shape.vocabulary).items()},
-    }
-    return MadeUp(encoded_header(metadata, plans), plans)
-
-
-def write_model(model: MadeUp, file: BinaryIO, progress: Progress = no_progress) -> None:
-    """Write the model; `progress` hears now and then how many bytes are done, and of how many."""
-    pools: dict[int, RandomBlocks] = {}
-    done = told = file.write(model.header)
-    for tensor in model.tensors:
-        if tensor.name.endswith("norm.weight"):
-            pieces: Iterable[bytes | memoryview] = (_ONE * (tensor.bytes // len(_ONE)),)
-        else:
-            if tensor.ggml_type not in pools:
-                pools[tensor.ggml_type] = RandomBlocks(quants_by_ggml_type()[tensor.ggml_type])
-            pieces = pools[tensor.ggml_type].take(tensor.bytes)
-        for piece in (*pieces, bytes(padding(tensor.bytes))):
-            done += file.write(piece)
-            if done - told >= _NEWS_BYTES:
-                told = done
-                progress(done, model.file_bytes)
-    progress(done, model.file_bytes)
+    def take(self, count: int) -> Iterator[memoryview]:
+        """The next `count` bytes in pieces; the next call goes on where this one ended."""
+        while count:
+            piece = self._pool[self._at : self._at + count]
+            self._at = (self._at + len(piece)) % len(self._pool)
+            count -= len(piece)
+            yield piece
 
 
 def _hyperparameters(shape: MadeUpShape) -> dict[str, Value]:
@@ -282,14 +251,43 @@ def _tokenizer(vocabulary: int) -> dict[str, Value]:
     }
 
 
-FORMAT = 1  # raise it whenever the same shape would give other bytes
-CAP_BYTES = 4 * GB
-SPARE_BYTES = 500 * MB  # a disk filled to the brim harms everyone
-STALE_S = 3600
+def encoded_header(metadata: Mapping[str, Value], tensors: Sequence[TensorPlan]) -> bytes:
+    """Everything before the first tensor, padded."""
+    parts = [b"GGUF", struct.pack("<IQQ", 3, len(tensors), len(metadata))]
+    parts += [_text(key) + _value(value) for key, value in metadata.items()]
+    offset = 0
+    for name, dimensions, ggml_type, size in tensors:
+        shape = struct.pack(f"<I{len(dimensions)}Q", len(dimensions), *dimensions)
+        parts.append(_text(name) + shape + struct.pack("<IQ", ggml_type, offset))
+        offset += size + padding(size)
+    data = b"".join(parts)
+    return data + bytes(padding(len(data)))
 
-_MODEL = re.compile(r"made-up-[a-z0-9_]+-[A-Z0-9_]+-v\d+\.gguf")
-_PART = re.compile(_MODEL.pattern + r"\..+\.part")
-_HINT = "set UNSLOW_CACHE_DIR to a folder that you can write to and that has more room"
+
+def _value(value: Value) -> bytes:
+    match value:
+        case bool():
+            return struct.pack("<I?", _BOOL, value)
+        case int():
+            return struct.pack("<II", _U32, value)
+        case float():
+            return struct.pack("<If", _F32, value)
+        case str():
+            return struct.pack("<I", _STRING) + _text(value)
+        case Int32() | Float32():
+            return struct.pack(f"<IIQ{len(value)}{value.code}", _ARRAY, value.type, len(value), *value)
+        case _:
+            return struct.pack("<IIQ", _ARRAY, _STRING, len(value)) + b"".join(map(_text, value))
+
+
+def _text(text: str) -> bytes:
+    data = text.encode()
+    return struct.pack("<Q", len(data)) + data
+
+
+def padding(size: int) -> int:
+    """Bytes from `size` to the next aligned place."""
+    return -size % ALIGNMENT
 
 
 @dataclass(frozen=True)
@@ -362,10 +360,6 @@ class ModelCache:
         return [p for p in self.folder.iterdir() if name.fullmatch(p.name) and p.is_file() and not p.is_symlink()]
 
 
-def _used_at(path: Path) -> float:
-    return path.stat().st_mtime
-
-
 def default_cache(
     environment: Mapping[str, str] = os.environ, platform: str = sys.platform, home: Path | None = None
 ) -> ModelCache:
@@ -385,3 +379,7 @@ def cache_folder(
     if platform == "win32":
         return Path(environment.get("LOCALAPPDATA") or home / "AppData" / "Local") / "unslow" / "Cache"
     return Path(environment.get("XDG_CACHE_HOME") or home / ".cache") / "unslow"
+
+
+def _used_at(path: Path) -> float:
+    return path.stat().st_mtime

@@ -12,6 +12,11 @@ CPUINFO_LIMIT_BYTES = 16 * 1024**2  # 2 KB for each CPU
 _WHOLE = re.compile(r"-?[0-9]{1,19}")
 _KEY_AND_NUMBER = re.compile(r"([\w()./-]+):?[ \t]+(\d{1,18})\b")
 
+MILLI = 1e-3
+MICRO = 1e-6
+_LABEL = re.compile(r"([a-z]+\d{1,2})_label")
+_MOST_FILES = 512
+
 
 def read_word(system: System, path: str) -> str:
     """The file's text without the blanks around it; LookError where it is empty."""
@@ -44,12 +49,6 @@ def parse_numbers(text: str) -> dict[str, int]:
     """Lines of a key and a whole number, with or without a colon, such as /proc/meminfo and cpu.stat."""
     matches = map(_KEY_AND_NUMBER.match, text.splitlines())
     return {match[1]: int(match[2]) for match in matches if match}
-
-
-MILLI = 1e-3
-MICRO = 1e-6
-_LABEL = re.compile(r"([a-z]+\d{1,2})_label")
-_MOST_FILES = 512
 
 
 class Sensors:

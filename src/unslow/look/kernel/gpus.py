@@ -17,27 +17,6 @@ _CARD = re.compile(r"card\d{1,4}")
 _SLOT = re.compile(r"^PCI_SLOT_NAME=([0-9a-f:.]{12})$", re.MULTILINE)
 _DRIVER = re.compile(r"^DRIVER=(\w{1,40})$", re.MULTILINE)
 
-
-class Card(NamedTuple):
-    """One card: its folder, the folder of its device, its PCI address and its driver."""
-
-    path: str
-    device: str
-    bus_id: str
-    driver: str
-
-
-def read_cards(system: System, vendor: str) -> list[Card]:
-    """The cards of a maker, such as "0x1002", in the order of their PCI addresses; none where there is no such list."""
-    cards, names = [], try_look([], system.list_dir, DRM)
-    for path in (f"{DRM}/{name}" for name in names if _CARD.fullmatch(name)):
-        if try_look("", read_word, system, f"{path}/device/vendor").lower() == vendor:
-            event = try_look("", read_text, system, f"{path}/device/uevent")
-            slot, driver = _SLOT.search(event), _DRIVER.search(event)
-            cards.append(Card(path, f"{path}/device", slot[1] if slot else "", driver[1] if driver else ""))
-    return sorted(cards, key=lambda card: card.bus_id)
-
-
 FDINFO = "/proc/*/fdinfo"
 CLIENTS_QUESTION = "drm clients"
 _MOST_PIDS = 65536
@@ -53,6 +32,26 @@ _VRAM = ("drm-resident-vram", "drm-memory-vram", "drm-resident-vram0", "drm-resi
 _GTT = ("drm-resident-gtt", "drm-memory-gtt")
 _SYSTEM = ("drm-resident-system0", "drm-resident-system")
 
+# Marketing names of AMD's GPUs by device and revision; libdrm brings the list, and AMD's own driver a newer one.
+AMD_LISTS = ("/usr/share/libdrm/amdgpu.ids", "/opt/amdgpu/share/libdrm/amdgpu.ids")
+_LSPCI = re.compile(r"(?:VGA compatible|3D|Display) controller: (.{3,200}?)(?: \(rev [0-9a-f]{2}\))?$", re.MULTILINE)
+_BRACKETS = re.compile(r"\[([^\[\]]{3,100})\]$")
+
+_SPEED = re.compile(r"(\d{1,3}(?:\.\d)?) GT/s")
+# Transfers a second of each generation of PCI Express, in units of 1e9.
+GENERATIONS = {2.5: 1, 5.0: 2, 8.0: 3, 16.0: 4, 32.0: 5, 64.0: 6}
+_WIDEST = 32  # a device that is switched off reports 255 lanes
+_AMD, _BRIDGE = "0x1002", "0x0604"
+
+
+class Card(NamedTuple):
+    """One card: its folder, the folder of its device, its PCI address and its driver."""
+
+    path: str
+    device: str
+    bus_id: str
+    driver: str
+
 
 class DrmClient(NamedTuple):
     """One open file of a GPU, and what it holds."""
@@ -64,6 +63,17 @@ class DrmClient(NamedTuple):
     vram_bytes: int
     gtt_bytes: int
     system_bytes: int
+
+
+def read_cards(system: System, vendor: str) -> list[Card]:
+    """The cards of a maker, such as "0x1002", in the order of their PCI addresses; none where there is no such list."""
+    cards, names = [], try_look([], system.list_dir, DRM)
+    for path in (f"{DRM}/{name}" for name in names if _CARD.fullmatch(name)):
+        if try_look("", read_word, system, f"{path}/device/vendor").lower() == vendor:
+            event = try_look("", read_text, system, f"{path}/device/uevent")
+            slot, driver = _SLOT.search(event), _DRIVER.search(event)
+            cards.append(Card(path, f"{path}/device", slot[1] if slot else "", driver[1] if driver else ""))
+    return sorted(cards, key=lambda card: card.bus_id)
 
 
 def read_clients(system: System) -> list[DrmClient]:
@@ -129,12 +139,6 @@ def processes_of(clients: Iterable[DrmClient], bus_id: str) -> list[GpuProcess]:
     return sorted(found, key=lambda process: (-process.vram_bytes.value_or(0), process.pid))
 
 
-# Marketing names of AMD's GPUs by device and revision; libdrm brings the list, and AMD's own driver a newer one.
-AMD_LISTS = ("/usr/share/libdrm/amdgpu.ids", "/opt/amdgpu/share/libdrm/amdgpu.ids")
-_LSPCI = re.compile(r"(?:VGA compatible|3D|Display) controller: (.{3,200}?)(?: \(rev [0-9a-f]{2}\))?$", re.MULTILINE)
-_BRACKETS = re.compile(r"\[([^\[\]]{3,100})\]$")
-
-
 def read_amd_name(system: System, device: str, bus_id: str) -> Fact[Any]:
     """A Radeon's or Instinct's name."""
     with suppress(LookError):
@@ -165,13 +169,6 @@ def read_lspci_name(system: System, bus_id: str) -> Fact[Any]:
         return not_found(f"lspci has no name for {bus_id}", "lspci -nn")
     product = _BRACKETS.search(match[1])  # what stands in the last brackets, else all of it
     return reported(product[1] if product else match[1], " ".join(command))
-
-
-_SPEED = re.compile(r"(\d{1,3}(?:\.\d)?) GT/s")
-# Transfers a second of each generation of PCI Express, in units of 1e9.
-GENERATIONS = {2.5: 1, 5.0: 2, 8.0: 3, 16.0: 4, 32.0: 5, 64.0: 6}
-_WIDEST = 32  # a device that is switched off reports 255 lanes
-_AMD, _BRIDGE = "0x1002", "0x0604"
 
 
 def read_link(system: System, device: str) -> dict[str, Fact[Any]]:

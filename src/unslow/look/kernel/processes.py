@@ -78,10 +78,6 @@ def parse_bytes_by_node(text: str) -> dict[str, int]:
     return held
 
 
-# The library of ggml's CPU backend that a process has mapped: where several are shipped, its name tells what it uses.
-# A build with `GGML_CPU_ALL_VARIANTS` has one library for each generation of processors and loads the best that the
-# processor can run, of those that are there. Others have one `libggml-cpu.so`, or none, and tell nothing.
-
 _NAME = re.compile(r"libggml-cpu-([\w.]{1,40}?)\.so(?:\.[\d.]{1,20})?(?: \(deleted\))?")
 _HASWELL = ("AVX", "F16C", "FMA", "AVX2")
 # ggml_add_cpu_backend_variant in ggml/src/CMakeLists.txt, by the names of the line `system_info`
@@ -107,7 +103,11 @@ _PLAIN_ARM = ("armv8.0", "android_armv8.0")
 
 
 def parse_cpu_library(maps: str) -> tuple[str, list[str]] | None:
-    """The name of the mapped library and the instruction sets that it was built for; None where no name tells them."""
+    """The name of the mapped library and the instruction sets that it was built for; None where no name tells them.
+
+    A build with `GGML_CPU_ALL_VARIANTS` has one library for each generation of processors and loads the best that the
+    processor can run, of those that are there. Others have one `libggml-cpu.so`, or none, and tell nothing.
+    """
     names = {line.rpartition("/")[2] for line in maps.splitlines() if "libggml-cpu-" in line}
     for found in filter(None, map(_NAME.fullmatch, sorted(names))):
         variant = found[1]
@@ -119,10 +119,6 @@ def parse_cpu_library(maps: str) -> tuple[str, list[str]] | None:
             return found[0], list(_X86[variant])
     return None
 
-
-# Which instruction sets the code of ggml's CPU backend uses: by the code itself, where neither a name nor a log tells.
-# Instructions of AVX2, FMA and F16C have prefixes of their own. A build that uses them has dozens to thousands of the
-# few below, which multiply and add the numbers of a model; one that does not has none, whatever the processor can do.
 
 MOST_CODE_BYTES = 256 * 1024**2
 """Of a program: kernels for GPUs, which make one larger, lie in libraries of their own as a rule."""
@@ -154,7 +150,11 @@ class MappedCode(NamedTuple):
 
 
 def read_code_features(system: System, pid: int, maps: str) -> tuple[str, list[str]] | None:
-    """The file with the CPU backend and what it uses, by the names of `system_info`; None where no file is that."""
+    """The file with the CPU backend and what it uses, by the names of `system_info`; None where no file is that.
+
+    Instructions of AVX2, FMA and F16C have prefixes of their own. A build that uses them has dozens to thousands of the
+    few below, which multiply and add the numbers of a model; one that does not has none, whatever the processor can do.
+    """
     for code in parse_code(maps):
         name = f"/proc/{pid}/root{code.path}"
         counts = parse_counts(system.ask(f"machine code {name}", lambda c=code, n=name: ask_counts(n, c)))  # type: ignore[misc]

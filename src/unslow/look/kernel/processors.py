@@ -15,15 +15,6 @@ HIGHEST_NUMBER = 65535  # far above any kernel's NR_CPUS; a hostile range can't 
 LONGEST_LIST = 65536
 _RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
 
-
-def parse_cpu_list(text: str) -> frozenset[int]:
-    """The numbers in the list; what is not a number or a range is passed over."""
-    numbers: set[int] = set()
-    for match in filter(None, (_RANGE.fullmatch(word.strip()) for word in text[:LONGEST_LIST].split(","))):
-        numbers.update(range(int(match[1]), min(int(match[2] or match[1]), HIGHEST_NUMBER) + 1))
-    return frozenset(numbers)
-
-
 _X86 = """
     ssse3 sse4_1 sse4_2 avx avx2 fma f16c bmi2 avx_vnni avx_vnni_int8 avx512f avx512bw avx512dq avx512vl avx512vbmi
     avx512_vnni avx512_bf16 avx512_fp16 amx_tile amx_int8 amx_bf16 amx_fp16
@@ -37,55 +28,13 @@ _NAMES = {name: name for name in (_X86 + _ARM).split()} | {
     "asimddp": "dotprod",
 }
 
-
-def parse_instruction_sets(flags: str) -> list[str]:
-    """The sets named in a line of CPU flags, sorted."""
-    return sorted({_NAMES[flag] for flag in flags.lower().split() if flag in _NAMES})
-
-
 CPUS = "/sys/devices/system/cpu"
 _SIZE = re.compile(r"(\d{1,9})([KMG]?)")
 _UNITS = {"": 1, "K": KIB, "M": MIB, "G": GIB}
 
-
-def read_last_level_cache_bytes(system: System) -> int:
-    """The sum of the distinct last-level caches; LookError where the kernel does not show them."""
-    levels = [name for name in system.list_dir(f"{CPUS}/cpu0/cache") if re.fullmatch(r"index\d", name)]
-    if not levels:
-        raise LookError(f"{CPUS}/cpu0/cache: shows no cache")
-    left, total = set(parse_cpu_list(read_text(system, f"{CPUS}/online"))), 0
-    while left:
-        cpu = min(left)
-        folder = f"{CPUS}/cpu{cpu}/cache/{max(levels)}"
-        total += parse_cache_size(read_text(system, f"{folder}/size"))
-        left -= parse_cpu_list(read_text(system, f"{folder}/shared_cpu_list")) | {cpu}
-    return total
-
-
-def parse_cache_size(text: str) -> int:
-    """A size such as "49152K" in bytes; nothing readable is no cache."""
-    match = _SIZE.match(text.strip())
-    return int(match[1]) * _UNITS[match[2]] if match else 0
-
-
 FAST_CORES = "/sys/devices/cpu_core/cpus"  # there only on Intel's hybrid processors
 EFFICIENCY_BELOW = 0.75  # of the fastest core's rating; cores of one kind differ by less
 MOST_CPUS = 1024
-
-
-def read_slow_cpus(system: System) -> frozenset[int]:
-    """Their numbers; none where all cores are of one kind, or the kernel does not tell them apart."""
-    online = parse_cpu_list(try_look("", read_text, system, f"{CPUS}/online"))
-    if not online:
-        return frozenset()
-    with suppress(LookError):
-        return online - parse_cpu_list(read_text(system, FAST_CORES))
-    with suppress(LookError):  # those that the scheduler rates far below the fastest, as on ARM
-        rated = {cpu: read_number(system, f"{CPUS}/cpu{cpu}/cpu_capacity") for cpu in sorted(online)[:MOST_CPUS]}
-        most = max(rated.values(), default=0)
-        return frozenset(cpu for cpu, capacity in rated.items() if capacity < EFFICIENCY_BELOW * most)
-    return frozenset()
-
 
 TICKS_PER_S = 100  # USER_HZ, the same on every architecture that can run a model
 MOST_PROCESSES = 32768
@@ -125,6 +74,53 @@ class CpuUse(NamedTuple):
     busy_cpus: float
     excluded_cpus: float
     busiest: list[BusyProcess]
+
+
+def parse_cpu_list(text: str) -> frozenset[int]:
+    """The numbers in the list; what is not a number or a range is passed over."""
+    numbers: set[int] = set()
+    for match in filter(None, (_RANGE.fullmatch(word.strip()) for word in text[:LONGEST_LIST].split(","))):
+        numbers.update(range(int(match[1]), min(int(match[2] or match[1]), HIGHEST_NUMBER) + 1))
+    return frozenset(numbers)
+
+
+def parse_instruction_sets(flags: str) -> list[str]:
+    """The sets named in a line of CPU flags, sorted."""
+    return sorted({_NAMES[flag] for flag in flags.lower().split() if flag in _NAMES})
+
+
+def read_last_level_cache_bytes(system: System) -> int:
+    """The sum of the distinct last-level caches; LookError where the kernel does not show them."""
+    levels = [name for name in system.list_dir(f"{CPUS}/cpu0/cache") if re.fullmatch(r"index\d", name)]
+    if not levels:
+        raise LookError(f"{CPUS}/cpu0/cache: shows no cache")
+    left, total = set(parse_cpu_list(read_text(system, f"{CPUS}/online"))), 0
+    while left:
+        cpu = min(left)
+        folder = f"{CPUS}/cpu{cpu}/cache/{max(levels)}"
+        total += parse_cache_size(read_text(system, f"{folder}/size"))
+        left -= parse_cpu_list(read_text(system, f"{folder}/shared_cpu_list")) | {cpu}
+    return total
+
+
+def parse_cache_size(text: str) -> int:
+    """A size such as "49152K" in bytes; nothing readable is no cache."""
+    match = _SIZE.match(text.strip())
+    return int(match[1]) * _UNITS[match[2]] if match else 0
+
+
+def read_slow_cpus(system: System) -> frozenset[int]:
+    """Their numbers; none where all cores are of one kind, or the kernel does not tell them apart."""
+    online = parse_cpu_list(try_look("", read_text, system, f"{CPUS}/online"))
+    if not online:
+        return frozenset()
+    with suppress(LookError):
+        return online - parse_cpu_list(read_text(system, FAST_CORES))
+    with suppress(LookError):  # those that the scheduler rates far below the fastest, as on ARM
+        rated = {cpu: read_number(system, f"{CPUS}/cpu{cpu}/cpu_capacity") for cpu in sorted(online)[:MOST_CPUS]}
+        most = max(rated.values(), default=0)
+        return frozenset(cpu for cpu, capacity in rated.items() if capacity < EFFICIENCY_BELOW * most)
+    return frozenset()
 
 
 def read_cpu_sample(system: System) -> CpuSample:

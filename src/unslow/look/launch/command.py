@@ -26,6 +26,26 @@ Words = Sequence[str]
 Place = tuple[str, int, int]
 """A flag of a command line: its name in the program's own table, where it starts and where it ends."""
 
+_LLAMA = {n: n for n in ("host", "port", "threads", "threads_batch", "batch", "ubatch", "context", "slots")}
+_WHERE = {"host": "host", "port": "port"}
+_QUEUED = {**_WHERE, "context": "context", "batch": "batched_tokens", "slots": "sequences"}
+_KOBOLD = {
+    **_WHERE,
+    "context": "contextsize",
+    "threads": "threads",
+    "threads_batch": "blasthreads",
+    "batch": "batchsize",
+    "slots": "parallelrequests",
+}
+
+LOOPBACK = "127.0.0.1"
+
+LONGEST = 32_768
+_VARIABLE = re.compile(r"[A-Za-z_]\w*=")
+_BOXES = ("docker", "podman", "nerdctl", "kubectl", "ssh", "wsl", "wsl.exe", "systemctl", "snap", "flatpak")
+_SHELL_WORDS = frozenset({"|", "||", "&", "&&", ";", ">", ">>", "2>", "2>&1", "<", "&>"})
+_HOME = "~/"
+
 
 class Program(NamedTuple):
     """A server's program: its flags, which of them spell which setting, and where it says that it is ready."""
@@ -41,143 +61,6 @@ class Program(NamedTuple):
     shown: Callable[[Words], list[str]] = list  # The command line as anybody may see it
     key: Callable[[Words], str] = lambda _words: ""
     """The key that it wants of those who ask, as far as its command line tells."""
-
-
-def _named(word: str) -> str:
-    return word.replace("\\", "/").rpartition("/")[2].removesuffix(".exe")
-
-
-def _is_llama(words: Words) -> bool:
-    name, following = _named(words[0]), list(words[1:2])
-    old = name == "server" and any(word.endswith(".gguf") for word in words)
-    return name.startswith("llama-server") or (name == "llama" and following in (["serve"], ["server"])) or old
-
-
-def _serves(program: str, *modules: str) -> Callable[[Words], bool]:
-    return lambda words: (_named(words[0]) == program and list(words[1:2]) == ["serve"]) or words[0] in modules
-
-
-def _is_kobold(words: Words) -> bool:
-    return _named(words[0]).startswith("koboldcpp")
-
-
-def _is_mlx(words: Words) -> bool:
-    name = _named(words[0])
-    return name == "mlx_lm.server" or (name in ("mlx_lm", "mlx-lm") and list(words[1:2]) == ["server"])
-
-
-def _program(
-    name: str,
-    starts: Callable[[Words], bool],
-    spelled: Callable[[Words], Sequence[Any]],
-    flags: Mapping[str, Any],
-    names: Mapping[str, str],
-    **more: Any,
-) -> Program:
-    return Program(
-        name,
-        starts,
-        lambda words: [(flag.name, flag.start, flag.end) for flag in spelled(words)],
-        {setting: (own, flags[own].spellings[0]) for setting, own in names.items()},
-        {setting: getattr(flags[own], "variables", ()) for setting, own in names.items()},
-        **more,
-    )
-
-
-def _served(name: str, starts: Callable[[Words], bool], flags: Flags, names: Mapping[str, str], *away: str) -> Program:
-    key = lambda words: flags.settings(words, {}).get("api_key", UNSET).value  # noqa: E731
-    more = {"in_the_way": away, "shown": flags.without_secrets, "key": key}
-    return _program(name, starts, flags.spelled, flags.flags, names, **more)
-
-
-_LLAMA = {n: n for n in ("host", "port", "threads", "threads_batch", "batch", "ubatch", "context", "slots")}
-_WHERE = {"host": "host", "port": "port"}
-_QUEUED = {**_WHERE, "context": "context", "batch": "batched_tokens", "slots": "sequences"}
-_KOBOLD = {
-    **_WHERE,
-    "context": "contextsize",
-    "threads": "threads",
-    "threads_batch": "blasthreads",
-    "batch": "batchsize",
-    "slots": "parallelrequests",
-}
-
-PROGRAMS: tuple[Program, ...] = (
-    _program("llama.cpp", _is_llama, llama_flags, LLAMA, _LLAMA, shown=llama_shown),
-    _served("vLLM", _serves("vllm", "vllm.entrypoints.openai.api_server"), VLLM, _QUEUED, "socket"),
-    _served("SGLang", _serves("sglang", "sglang.launch_server"), SGLANG, _QUEUED),
-    _served("TGI", lambda words: _named(words[0]) == "text-generation-launcher", TGI, _QUEUED),
-    _served("MLX-LM", _is_mlx, MLX, {**_WHERE, "batch": "batched_tokens", "slots": "sequences"}),
-    _program("KoboldCpp", _is_kobold, kobold_flags, KOBOLD, _KOBOLD, health="/api/v1/model", shown=kobold_shown),
-)
-
-
-LOOPBACK = "127.0.0.1"
-
-
-def with_settings(command: Sequence[str], settings: Mapping[str, int | str]) -> list[str]:
-    """The command line with these settings, spelled as its program spells them; UserError where it has no such one."""
-    program, at = program_of(command)
-    names = {_spelled(program, setting)[0] for setting in settings}
-    own = list(command[at:])
-    kept = without_words(own, [(start, end) for name, start, end in program.places(own) if name in names])
-    words = [word for setting, value in settings.items() for word in (_spelled(program, setting)[1], str(value))]
-    return [*command[:at], *kept, *words]
-
-
-def on_loopback(command: Sequence[str], port: int) -> list[str]:
-    """The command line that listens on this port of loopback and nowhere else."""
-    program, at = program_of(command)
-    own = list(command[at:])
-    away = [(start, end) for name, start, end in program.places(own) if name in program.in_the_way]
-    return with_settings([*command[:at], *without_words(own, away)], {"host": LOOPBACK, "port": port})
-
-
-def variables_of(command: Sequence[str], settings: Mapping[str, object]) -> list[str]:
-    """The environment variables that would set the same, and so must not be there."""
-    program, _ = program_of(command)
-    return [variable for setting in settings for variable in program.variables.get(setting, ())]
-
-
-def can_set(command: Sequence[str], setting: str) -> bool:
-    """Whether the program of a command line has such a setting."""
-    return setting in program_of(command)[0].spelled
-
-
-def program_of(command: Sequence[str]) -> tuple[Program, int]:
-    """The program that a command line starts and the word it begins at; UserError where none is known.
-
-    What stands before it (env, numactl, taskset, an interpreter) keeps its own flags, which may look like the server's.
-    """
-    for at in range(len(command)):
-        for program in PROGRAMS:
-            if program.starts(command[at:]):
-                return program, at
-    known = ", ".join(program.name for program in PROGRAMS)
-    hint = f"give the line that starts the server itself; known are the servers of {known}"
-    line = " ".join(keyless_command(list(command)))[:200]
-    raise UserError(f"no server that can be started is in the command {line!r}", hint)
-
-
-def _spelled(program: Program, setting: str) -> tuple[str, str]:
-    try:
-        return program.spelled[setting]
-    except KeyError:
-        there = ", ".join(name for name in program.spelled if name not in ("host", "port"))
-        raise UserError(f"{program.name} has no setting for {setting}", f"it has {there}") from None
-
-
-def command_without_secrets(command: Sequence[str]) -> str:
-    """The command line as anybody may see it, for a shell."""
-    program, at = program_of(command)
-    return shlex.join([*command[:at], *program.shown(command[at:])])
-
-
-LONGEST = 32_768
-_VARIABLE = re.compile(r"[A-Za-z_]\w*=")
-_BOXES = ("docker", "podman", "nerdctl", "kubectl", "ssh", "wsl", "wsl.exe", "systemctl", "snap", "flatpak")
-_SHELL_WORDS = frozenset({"|", "||", "&", "&&", ";", ">", ">>", "2>", "2>&1", "<", "&>"})
-_HOME = "~/"
 
 
 class Command(NamedTuple):
@@ -229,3 +112,118 @@ def found_file(command: Command) -> str:
         why = "can't be run" if os.path.exists(program) else "is not there"  # noqa: PTH110 (given as a word)
         raise UserError(f"{program} {why}", "give the path of the server's program")
     raise UserError(f"{program} is not on the PATH", "give its whole path, or install it")
+
+
+def with_settings(command: Sequence[str], settings: Mapping[str, int | str]) -> list[str]:
+    """The command line with these settings, spelled as its program spells them; UserError where it has no such one."""
+    program, at = program_of(command)
+    names = {_spelled(program, setting)[0] for setting in settings}
+    own = list(command[at:])
+    kept = without_words(own, [(start, end) for name, start, end in program.places(own) if name in names])
+    words = [word for setting, value in settings.items() for word in (_spelled(program, setting)[1], str(value))]
+    return [*command[:at], *kept, *words]
+
+
+def on_loopback(command: Sequence[str], port: int) -> list[str]:
+    """The command line that listens on this port of loopback and nowhere else."""
+    program, at = program_of(command)
+    own = list(command[at:])
+    away = [(start, end) for name, start, end in program.places(own) if name in program.in_the_way]
+    return with_settings([*command[:at], *without_words(own, away)], {"host": LOOPBACK, "port": port})
+
+
+def variables_of(command: Sequence[str], settings: Mapping[str, object]) -> list[str]:
+    """The environment variables that would set the same, and so must not be there."""
+    program, _ = program_of(command)
+    return [variable for setting in settings for variable in program.variables.get(setting, ())]
+
+
+def can_set(command: Sequence[str], setting: str) -> bool:
+    """Whether the program of a command line has such a setting."""
+    return setting in program_of(command)[0].spelled
+
+
+def command_without_secrets(command: Sequence[str]) -> str:
+    """The command line as anybody may see it, for a shell."""
+    program, at = program_of(command)
+    return shlex.join([*command[:at], *program.shown(command[at:])])
+
+
+def program_of(command: Sequence[str]) -> tuple[Program, int]:
+    """The program that a command line starts and the word it begins at; UserError where none is known.
+
+    What stands before it (env, numactl, taskset, an interpreter) keeps its own flags, which may look like the server's.
+    """
+    for at in range(len(command)):
+        for program in PROGRAMS:
+            if program.starts(command[at:]):
+                return program, at
+    known = ", ".join(program.name for program in PROGRAMS)
+    hint = f"give the line that starts the server itself; known are the servers of {known}"
+    line = " ".join(keyless_command(list(command)))[:200]
+    raise UserError(f"no server that can be started is in the command {line!r}", hint)
+
+
+def _spelled(program: Program, setting: str) -> tuple[str, str]:
+    try:
+        return program.spelled[setting]
+    except KeyError:
+        there = ", ".join(name for name in program.spelled if name not in ("host", "port"))
+        raise UserError(f"{program.name} has no setting for {setting}", f"it has {there}") from None
+
+
+def _named(word: str) -> str:
+    return word.replace("\\", "/").rpartition("/")[2].removesuffix(".exe")
+
+
+def _is_llama(words: Words) -> bool:
+    name, following = _named(words[0]), list(words[1:2])
+    old = name == "server" and any(word.endswith(".gguf") for word in words)
+    return name.startswith("llama-server") or (name == "llama" and following in (["serve"], ["server"])) or old
+
+
+def _serves(program: str, *modules: str) -> Callable[[Words], bool]:
+    return lambda words: (_named(words[0]) == program and list(words[1:2]) == ["serve"]) or words[0] in modules
+
+
+def _is_kobold(words: Words) -> bool:
+    return _named(words[0]).startswith("koboldcpp")
+
+
+def _is_mlx(words: Words) -> bool:
+    name = _named(words[0])
+    return name == "mlx_lm.server" or (name in ("mlx_lm", "mlx-lm") and list(words[1:2]) == ["server"])
+
+
+def _program(
+    name: str,
+    starts: Callable[[Words], bool],
+    spelled: Callable[[Words], Sequence[Any]],
+    flags: Mapping[str, Any],
+    names: Mapping[str, str],
+    **more: Any,
+) -> Program:
+    return Program(
+        name,
+        starts,
+        lambda words: [(flag.name, flag.start, flag.end) for flag in spelled(words)],
+        {setting: (own, flags[own].spellings[0]) for setting, own in names.items()},
+        {setting: getattr(flags[own], "variables", ()) for setting, own in names.items()},
+        **more,
+    )
+
+
+def _served(name: str, starts: Callable[[Words], bool], flags: Flags, names: Mapping[str, str], *away: str) -> Program:
+    key = lambda words: flags.settings(words, {}).get("api_key", UNSET).value  # noqa: E731
+    more = {"in_the_way": away, "shown": flags.without_secrets, "key": key}
+    return _program(name, starts, flags.spelled, flags.flags, names, **more)
+
+
+PROGRAMS: tuple[Program, ...] = (
+    _program("llama.cpp", _is_llama, llama_flags, LLAMA, _LLAMA, shown=llama_shown),
+    _served("vLLM", _serves("vllm", "vllm.entrypoints.openai.api_server"), VLLM, _QUEUED, "socket"),
+    _served("SGLang", _serves("sglang", "sglang.launch_server"), SGLANG, _QUEUED),
+    _served("TGI", lambda words: _named(words[0]) == "text-generation-launcher", TGI, _QUEUED),
+    _served("MLX-LM", _is_mlx, MLX, {**_WHERE, "batch": "batched_tokens", "slots": "sequences"}),
+    _program("KoboldCpp", _is_kobold, kobold_flags, KOBOLD, _KOBOLD, health="/api/v1/model", shown=kobold_shown),
+)

@@ -21,7 +21,7 @@ from unslow.look.launch.command import (
     variables_of,
     with_settings,
 )
-from unslow.look.started import Started, Waiting, ended_within, read_last_words, silent_for
+from unslow.look.launch.started import Started, Waiting, ended_within, read_last_words, silent_for
 from unslow.look.system import System
 
 START_TIMEOUT_S = 900.0

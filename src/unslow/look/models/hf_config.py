@@ -28,7 +28,6 @@ _TWO_BASES = ("gemma3", "gemma3_text", "gemma3n_text")
 _GEMMA_ROTATIONS = 9
 _FOUR_NORMS = ("gemma2", "gemma3", "gemma3_text", "gemma4", "gemma4_text")
 
-
 # Numbers of a shape that `hf_shape` gives as they are, by its names
 _AS_THEY_ARE = {
     "layers": "layers", "width": "width", "vocabulary": "vocabulary", "heads": "heads", "kv_heads": "kv_heads",
@@ -36,53 +35,6 @@ _AS_THEY_ARE = {
     "full_kv_heads": "global_kv_heads", "full_key_length": "global_head_dim", "shared_kv_layers": "kv_shared_layers",
     "leading_dense": "dense_layers_first",
 }  # fmt: skip
-
-
-def shape_of_config(numbers: Numbers) -> HfShape:
-    """The shape; what the config is silent about is taken to be absent."""
-    of = partial(_whole, numbers)
-    family = str(numbers.get("model_type", ""))
-    latent = of("kv_lora_rank")
-    expert = of("expert_intermediate") if of("experts") else 0
-    words = numbers.get("layer_types")
-    # A word that is not known is taken for full attention, which keeps the most
-    kinds = tuple(_KINDS.get(str(w), LayerKind.FULL) for w in words) if isinstance(words, list) else ()
-    plain: dict[str, Any] = {field: of(name) for field, name in _AS_THEY_ARE.items()}
-    return HfShape(
-        **plain,
-        **_recurrent_sizes(of),
-        key_length=of("head_dim"),
-        value_length=of("v_head_dim" if latent else "head_dim"),
-        feed_forward=of("dense_intermediate") or of("intermediate"),
-        tied=bool(numbers.get("tied")),
-        rotations=_GEMMA_ROTATIONS * of("context") if family in _TWO_BASES else 0,
-        kinds=() if set(kinds) <= {LayerKind.FULL} else kinds,
-        window=of("sliding_window") or of("attention_chunk"),
-        expert_width=expert,
-        shared_width=of("shared_expert_intermediate") or of("shared_experts") * expert,
-        expert_step=of("expert_layer_step") or 1,
-        rope_length=of("qk_rope_head_dim") if latent else 0,
-        query_rank=of("q_lora_rank") if latent else 0,
-        norms=4 if family in _FOUR_NORMS else 2,
-    )
-
-
-def _recurrent_sizes(of: Callable[[str], int]) -> dict[str, Any]:
-    """What recurrent layers come to: the state, channels of the short convolution, and the weights of one mixer."""
-    heads, kernel, steps = of("linear_value_heads"), of("conv_kernel") or 4, of("mamba_state")
-    keys, values = of("linear_key_heads") * of("linear_key_head_dim"), heads * of("linear_value_head_dim")
-    inner = of("mamba_heads") * of("mamba_head_dim") or of("mamba_expand") * of("width")
-    state, channels, mixer = inner * steps, 0, 0
-    if values:
-        state, channels = values * of("linear_key_head_dim") or state, 2 * keys + values
-        mixer = 2 * keys + 2 * values + 2 * heads + values  # into its channels, and out again
-    elif steps:
-        groups = of("mamba_groups") if of("mamba_heads") else 0
-        channels = inner + 2 * groups * steps
-        mixer = inner + channels + of("mamba_heads") + inner
-    weights = of("width") * mixer + channels * kernel
-    return {"state": state, "convolution": channels, "convolution_length": kernel, "recurrent_parameters": weights}
-
 
 Config = dict[str, Any]
 
@@ -94,49 +46,6 @@ MOST_KEYS = 2048
 LARGEST_NUMBER = 2**53
 _LISTS_OF_NAMES = ("ignore", "ignored_layers", "modules_to_not_convert", "exclude_modules")  # of thousands of modules
 
-
-def read_config(system: System, folder: str, name: str = "config.json") -> Config:
-    """The config in a folder, trimmed; empty where there is none."""
-    path = f"{folder}/{name}"
-    data = look_if_there(None, system.read_bytes, path, MOST_CONFIG_BYTES)
-    return {} if data is None else parse_config(data, path)
-
-
-def parse_config(data: bytes, source: str) -> Config:
-    """The JSON object in `data`, trimmed; LookError where it is anything else."""
-    try:
-        value = json.loads(data, parse_constant=lambda _: None)  # Python writes Infinity, which JSON does not have
-    except (ValueError, RecursionError) as error:
-        raise LookError(f"{source}: is not JSON: {str(error)[:80]}") from error
-    if not isinstance(value, dict):
-        raise LookError(f"{source}: is not a JSON object")
-    return _trimmed_object(value, DEEPEST)
-
-
-def _trimmed_object(value: dict[str, Any], depth: int) -> Config:
-    kept = [(key, v) for key, v in value.items() if key not in _LISTS_OF_NAMES and len(key) <= LONGEST_TEXT]
-    trimmed = ((key, _trimmed(v, depth - 1)) for key, v in kept[:MOST_KEYS])
-    return {key: v for key, v in trimmed if v is not ...}
-
-
-def _trimmed(value: Any, depth: int) -> Any:
-    """The value without what nobody needs; an ellipsis where that is all of it."""
-    match value:
-        case None | bool():
-            return value
-        case int() | float():
-            return value if abs(value) <= LARGEST_NUMBER else ...
-        case str():
-            return value if len(value) <= LONGEST_TEXT else ...
-        case dict() if depth > 0:
-            return _trimmed_object(value, depth)
-        case list() if depth > 0 and len(value) <= LONGEST_LIST:
-            items = [_trimmed(v, depth - 1) for v in value]
-            return ... if ... in items else items
-        case _:
-            return ...
-
-
 FULL, SLIDING, CHUNKED = "full_attention", "sliding_attention", "chunked_attention"
 LINEAR, MAMBA = "linear_attention", "mamba"
 
@@ -144,94 +53,6 @@ _Config = Mapping[str, Any]
 _WORDS = {"attention": FULL, "global": FULL, "local": SLIDING}
 _LETTERS = {"M": MAMBA, "*": FULL, "-": "mlp", "E": "moe", "L": SLIDING, "G": FULL}
 _ALIKE = {"mamba": MAMBA, "mamba2": MAMBA, "falcon_mamba": MAMBA, "falcon_h1": "hybrid"}
-
-
-def layer_types(text: _Config, layers: int) -> list[str]:
-    """One word for each layer; none where the config does not tell the number of layers."""
-    if not 0 < layers <= MOST_LAYERS:
-        return []
-    for dialect in (_listed, _by_number, _chunked, _windowed):
-        if types := dialect(text, layers):
-            return types
-    return [_ALIKE.get(str(text.get("model_type")), FULL)] * layers
-
-
-def _listed(text: _Config, layers: int) -> list[str]:
-    """By words, or by letters: Nemotron-H's `M-M*-`, EXAONE 4's `LLLG`."""
-    names = {**_WORDS, "attention": SLIDING} if _count(text, "attention_window_size") else _WORDS  # RecurrentGemma
-    for key in ("layer_types", "layers_block_type", "block_types"):
-        words = text.get(key)
-        if isinstance(words, list) and words and _is_words(words):
-            return _repeated([names.get(str(w), str(w)) for w in words], layers)
-    for key in ("hybrid_override_pattern", "sliding_window_pattern"):
-        letters = text.get(key)
-        if isinstance(letters, str) and letters and not set(letters) - set(_LETTERS):
-            return _repeated([_LETTERS[c] for c in letters], layers)
-    return []
-
-
-def _is_words(value: object) -> bool:
-    return isinstance(value, str) or (isinstance(value, list) and all(isinstance(word, str) for word in value))
-
-
-def _repeated(words: Sequence[str], layers: int) -> list[str]:
-    return [words[n % len(words)] for n in range(layers)]
-
-
-def _split(layers: int, chosen: Callable[[int], bool], yes: str, no: str) -> list[str]:
-    return [yes if chosen(n) else no for n in range(layers)]
-
-
-def _by_number(text: _Config, layers: int) -> list[str]:
-    """By the indices of those that attend, by a period, or by a number for each layer."""
-    for key, other in (("attn_layer_indices", MAMBA), ("full_attn_idxs", "conv")):
-        indices = text.get(key)
-        if isinstance(indices, list) and all(isinstance(i, int) for i in indices):
-            return _split(layers, set(indices).__contains__, FULL, other)
-    linear = text.get("linear_attn_config")  # Kimi Linear counts from one
-    counted = linear.get("full_attn_layers") if isinstance(linear, Mapping) else None
-    if isinstance(counted, list):
-        return _split(layers, lambda n: n + 1 in counted, FULL, LINEAR)
-    if period := _count(text, "attn_layer_period"):  # Jamba
-        offset = _count(text, "attn_layer_offset")
-        return _split(layers, lambda n: n % period == offset, FULL, MAMBA)
-    if period := _count(text, "full_attention_interval"):  # Qwen3-Next: the last of each
-        return _split(layers, lambda n: (n + 1) % period == 0, FULL, LINEAR)
-    # MiniMax marks full attention by 1, MiMo a window by 1
-    for key, zero, one in (("attn_type_list", LINEAR, FULL), ("hybrid_layer_pattern", FULL, SLIDING)):
-        flags = text.get(key)
-        if isinstance(flags, list) and len(flags) >= layers:
-            return _split(layers, [flag == 1 for flag in flags].__getitem__, one, zero)
-    return []
-
-
-def _chunked(text: _Config, layers: int) -> list[str]:
-    """Llama 4: layers with rotary positions attend within a chunk."""
-    if not _count(text, "attention_chunk_size"):
-        return []
-    flags = text.get("no_rope_layers")
-    if isinstance(flags, list) and len(flags) >= layers:
-        return _split(layers, lambda n: flags[n] == 0, FULL, CHUNKED)
-    period = _count(text, "no_rope_layer_interval")
-    return _split(layers, lambda n: (n + 1) % period == 0, FULL, CHUNKED) if period else []
-
-
-def _windowed(text: _Config, layers: int) -> list[str]:
-    """A window in all layers, in all but the last of each period, or from one layer on."""
-    window = _count(text, "sliding_window") or _count(text, "sliding_window_size")
-    if not window or text.get("use_sliding_window") is False:
-        return []
-    period = _count(text, "sliding_window_pattern") or _count(text, "global_attn_every_n_layers")
-    if period:
-        return _split(layers, lambda n: (n + 1) % period == 0, FULL, SLIDING)
-    first = _count(text, "max_window_layers")
-    return _split(layers, lambda n: n < first, FULL, SLIDING)
-
-
-def _count(text: _Config, key: str) -> int:
-    value = text.get(key)
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
-
 
 Shape: TypeAlias = dict[str, int | bool | str | list[int] | list[str]]
 
@@ -289,6 +110,68 @@ NAMES: dict[str, tuple[str, ...]] = {
 _INNER_PARTS = ("attn_config", "ffn_config", "text_model")  # DBRX and MPT keep some numbers one level down
 _OF_THE_WHOLE = ("tie_word_embeddings", "vocab_size", "max_position_embeddings")
 _FOUR_WIDTHS = ("gpt2", "gptj", "gpt_bigcode", "bloom", "codegen", "gpt_neo", "falcon")
+
+MOST_OVERRIDES = 4096
+
+_FIXED = {"fp8": (8, "FP8"), "fbgemm_fp8": (8, "FP8"), "finegrained_fp8": (8, "FP8"), "mxfp4": (4, "MXFP4")}
+_TITLES = {"gptq": "GPTQ", "awq": "AWQ", "auto-round": "AutoRound", "intel/auto-round": "AutoRound", "hqq": "HQQ"}
+
+
+class Quantization(msgspec.Struct, frozen=True, kw_only=True):
+    """A method of quantising; 0 bits where its config does not tell them."""
+
+    method: str
+    """As the file names it: gptq, awq, fp8, compressed-tensors, bitsandbytes, modelopt, mxfp4, mlx ..."""
+    name: str
+    """As people call the result: GPTQ 4-bit, NVFP4, W4A16."""
+    bits: int = 0
+    override_bits: dict[str, int] = {}
+    """Of single modules, by name, where they differ (MLX)."""
+
+    def bits_of(self, tensor: str) -> int:
+        return self.override_bits.get(tensor.rpartition(".")[0], self.bits)
+
+
+def read_config(system: System, folder: str, name: str = "config.json") -> Config:
+    """The config in a folder, trimmed; empty where there is none."""
+    path = f"{folder}/{name}"
+    data = look_if_there(None, system.read_bytes, path, MOST_CONFIG_BYTES)
+    return {} if data is None else parse_config(data, path)
+
+
+def parse_config(data: bytes, source: str) -> Config:
+    """The JSON object in `data`, trimmed; LookError where it is anything else."""
+    try:
+        value = json.loads(data, parse_constant=lambda _: None)  # Python writes Infinity, which JSON does not have
+    except (ValueError, RecursionError) as error:
+        raise LookError(f"{source}: is not JSON: {str(error)[:80]}") from error
+    if not isinstance(value, dict):
+        raise LookError(f"{source}: is not a JSON object")
+    return _trimmed_object(value, DEEPEST)
+
+
+def _trimmed_object(value: dict[str, Any], depth: int) -> Config:
+    kept = [(key, v) for key, v in value.items() if key not in _LISTS_OF_NAMES and len(key) <= LONGEST_TEXT]
+    trimmed = ((key, _trimmed(v, depth - 1)) for key, v in kept[:MOST_KEYS])
+    return {key: v for key, v in trimmed if v is not ...}
+
+
+def _trimmed(value: Any, depth: int) -> Any:
+    """The value without what nobody needs; an ellipsis where that is all of it."""
+    match value:
+        case None | bool():
+            return value
+        case int() | float():
+            return value if abs(value) <= LARGEST_NUMBER else ...
+        case str():
+            return value if len(value) <= LONGEST_TEXT else ...
+        case dict() if depth > 0:
+            return _trimmed_object(value, depth)
+        case list() if depth > 0 and len(value) <= LONGEST_LIST:
+            items = [_trimmed(v, depth - 1) for v in value]
+            return ... if ... in items else items
+        case _:
+            return ...
 
 
 def hf_shape(config: Mapping[str, Any]) -> Shape:
@@ -357,11 +240,6 @@ def _is_count(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
 
 
-def _whole(numbers: Numbers, name: str) -> int:
-    value = numbers.get(name, 0)
-    return value if isinstance(value, int) else 0
-
-
 def _complete(shape: Shape, text: Mapping[str, Any]) -> None:
     heads, width = _whole(shape, "heads"), _whole(shape, "width")
     if heads:
@@ -379,22 +257,150 @@ def _complete(shape: Shape, text: Mapping[str, Any]) -> None:
         shape["expert_intermediate"] = shape["intermediate"]
 
 
-MOST_OVERRIDES = 4096
+def layer_types(text: _Config, layers: int) -> list[str]:
+    """One word for each layer; none where the config does not tell the number of layers."""
+    if not 0 < layers <= MOST_LAYERS:
+        return []
+    for dialect in (_listed, _by_number, _chunked, _windowed):
+        if types := dialect(text, layers):
+            return types
+    return [_ALIKE.get(str(text.get("model_type")), FULL)] * layers
 
 
-class Quantization(msgspec.Struct, frozen=True, kw_only=True):
-    """A method of quantising; 0 bits where its config does not tell them."""
+def _listed(text: _Config, layers: int) -> list[str]:
+    """By words, or by letters: Nemotron-H's `M-M*-`, EXAONE 4's `LLLG`."""
+    names = {**_WORDS, "attention": SLIDING} if _count(text, "attention_window_size") else _WORDS  # RecurrentGemma
+    for key in ("layer_types", "layers_block_type", "block_types"):
+        words = text.get(key)
+        if isinstance(words, list) and words and _is_words(words):
+            return _repeated([names.get(str(w), str(w)) for w in words], layers)
+    for key in ("hybrid_override_pattern", "sliding_window_pattern"):
+        letters = text.get(key)
+        if isinstance(letters, str) and letters and not set(letters) - set(_LETTERS):
+            return _repeated([_LETTERS[c] for c in letters], layers)
+    return []
 
-    method: str
-    """As the file names it: gptq, awq, fp8, compressed-tensors, bitsandbytes, modelopt, mxfp4, mlx ..."""
-    name: str
-    """As people call the result: GPTQ 4-bit, NVFP4, W4A16."""
-    bits: int = 0
-    override_bits: dict[str, int] = {}
-    """Of single modules, by name, where they differ (MLX)."""
 
-    def bits_of(self, tensor: str) -> int:
-        return self.override_bits.get(tensor.rpartition(".")[0], self.bits)
+def _is_words(value: object) -> bool:
+    return isinstance(value, str) or (isinstance(value, list) and all(isinstance(word, str) for word in value))
+
+
+def _repeated(words: Sequence[str], layers: int) -> list[str]:
+    return [words[n % len(words)] for n in range(layers)]
+
+
+def _by_number(text: _Config, layers: int) -> list[str]:
+    """By the indices of those that attend, by a period, or by a number for each layer."""
+    for key, other in (("attn_layer_indices", MAMBA), ("full_attn_idxs", "conv")):
+        indices = text.get(key)
+        if isinstance(indices, list) and all(isinstance(i, int) for i in indices):
+            return _split(layers, set(indices).__contains__, FULL, other)
+    linear = text.get("linear_attn_config")  # Kimi Linear counts from one
+    counted = linear.get("full_attn_layers") if isinstance(linear, Mapping) else None
+    if isinstance(counted, list):
+        return _split(layers, lambda n: n + 1 in counted, FULL, LINEAR)
+    if period := _count(text, "attn_layer_period"):  # Jamba
+        offset = _count(text, "attn_layer_offset")
+        return _split(layers, lambda n: n % period == offset, FULL, MAMBA)
+    if period := _count(text, "full_attention_interval"):  # Qwen3-Next: the last of each
+        return _split(layers, lambda n: (n + 1) % period == 0, FULL, LINEAR)
+    # MiniMax marks full attention by 1, MiMo a window by 1
+    for key, zero, one in (("attn_type_list", LINEAR, FULL), ("hybrid_layer_pattern", FULL, SLIDING)):
+        flags = text.get(key)
+        if isinstance(flags, list) and len(flags) >= layers:
+            return _split(layers, [flag == 1 for flag in flags].__getitem__, one, zero)
+    return []
+
+
+def _chunked(text: _Config, layers: int) -> list[str]:
+    """Llama 4: layers with rotary positions attend within a chunk."""
+    if not _count(text, "attention_chunk_size"):
+        return []
+    flags = text.get("no_rope_layers")
+    if isinstance(flags, list) and len(flags) >= layers:
+        return _split(layers, lambda n: flags[n] == 0, FULL, CHUNKED)
+    period = _count(text, "no_rope_layer_interval")
+    return _split(layers, lambda n: (n + 1) % period == 0, FULL, CHUNKED) if period else []
+
+
+def _windowed(text: _Config, layers: int) -> list[str]:
+    """A window in all layers, in all but the last of each period, or from one layer on."""
+    window = _count(text, "sliding_window") or _count(text, "sliding_window_size")
+    if not window or text.get("use_sliding_window") is False:
+        return []
+    period = _count(text, "sliding_window_pattern") or _count(text, "global_attn_every_n_layers")
+    if period:
+        return _split(layers, lambda n: (n + 1) % period == 0, FULL, SLIDING)
+    first = _count(text, "max_window_layers")
+    return _split(layers, lambda n: n < first, FULL, SLIDING)
+
+
+def _split(layers: int, chosen: Callable[[int], bool], yes: str, no: str) -> list[str]:
+    return [yes if chosen(n) else no for n in range(layers)]
+
+
+def _count(text: _Config, key: str) -> int:
+    value = text.get(key)
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+
+
+def shape_of_config(numbers: Numbers) -> HfShape:
+    """The shape; what the config is silent about is taken to be absent."""
+    of = partial(_whole, numbers)
+    family = str(numbers.get("model_type", ""))
+    latent = of("kv_lora_rank")
+    expert = of("expert_intermediate") if of("experts") else 0
+    words = numbers.get("layer_types")
+    # A word that is not known is taken for full attention, which keeps the most
+    kinds = tuple(_KINDS.get(str(w), LayerKind.FULL) for w in words) if isinstance(words, list) else ()
+    plain: dict[str, Any] = {field: of(name) for field, name in _AS_THEY_ARE.items()}
+    return HfShape(
+        **plain,
+        **_recurrent_sizes(of),
+        key_length=of("head_dim"),
+        value_length=of("v_head_dim" if latent else "head_dim"),
+        feed_forward=of("dense_intermediate") or of("intermediate"),
+        tied=bool(numbers.get("tied")),
+        rotations=_GEMMA_ROTATIONS * of("context") if family in _TWO_BASES else 0,
+        kinds=() if set(kinds) <= {LayerKind.FULL} else kinds,
+        window=of("sliding_window") or of("attention_chunk"),
+        expert_width=expert,
+        shared_width=of("shared_expert_intermediate") or of("shared_experts") * expert,
+        expert_step=of("expert_layer_step") or 1,
+        rope_length=of("qk_rope_head_dim") if latent else 0,
+        query_rank=of("q_lora_rank") if latent else 0,
+        norms=4 if family in _FOUR_NORMS else 2,
+    )
+
+
+def _recurrent_sizes(of: Callable[[str], int]) -> dict[str, Any]:
+    """What recurrent layers come to: the state, channels of the short convolution, and the weights of one mixer."""
+    heads, kernel, steps = of("linear_value_heads"), of("conv_kernel") or 4, of("mamba_state")
+    keys, values = of("linear_key_heads") * of("linear_key_head_dim"), heads * of("linear_value_head_dim")
+    inner = of("mamba_heads") * of("mamba_head_dim") or of("mamba_expand") * of("width")
+    state, channels, mixer = inner * steps, 0, 0
+    if values:
+        state, channels = values * of("linear_key_head_dim") or state, 2 * keys + values
+        mixer = 2 * keys + 2 * values + 2 * heads + values  # into its channels, and out again
+    elif steps:
+        groups = of("mamba_groups") if of("mamba_heads") else 0
+        channels = inner + 2 * groups * steps
+        mixer = inner + channels + of("mamba_heads") + inner
+    weights = of("width") * mixer + channels * kernel
+    return {"state": state, "convolution": channels, "convolution_length": kernel, "recurrent_parameters": weights}
+
+
+def _whole(numbers: Numbers, name: str) -> int:
+    value = numbers.get(name, 0)
+    return value if isinstance(value, int) else 0
+
+
+def named_quant(config: Mapping[str, Any]) -> str:
+    """The quantisation, or the type of weights that are not quantised: BF16 where it is silent, as most models have."""
+    places = (config, *(config[key] for key in INNER if isinstance(config.get(key), dict)))
+    named = next((p[key] for p in places for key in ("torch_dtype", "dtype") if isinstance(p.get(key), str)), "")
+    packing = parse_quantization(config)
+    return packing.name if packing else {"float32": "F32", "float16": "F16"}.get(named, "BF16")
 
 
 def parse_quantization(config: Mapping[str, Any]) -> Quantization | None:
@@ -410,14 +416,6 @@ def parse_quantization(config: Mapping[str, Any]) -> Quantization | None:
                 bits, name = _bits_and_name(method, declared)
                 return Quantization(method=method, name=name, bits=bits)
     return None
-
-
-def named_quant(config: Mapping[str, Any]) -> str:
-    """The quantisation, or the type of weights that are not quantised: BF16 where it is silent, as most models have."""
-    places = (config, *(config[key] for key in INNER if isinstance(config.get(key), dict)))
-    named = next((p[key] for p in places for key in ("torch_dtype", "dtype") if isinstance(p.get(key), str)), "")
-    packing = parse_quantization(config)
-    return packing.name if packing else {"float32": "F32", "float16": "F16"}.get(named, "BF16")
 
 
 def _bits_and_name(method: str, declared: Config) -> tuple[int, str]:
@@ -458,10 +456,6 @@ def _groups(declared: Config) -> list[tuple[Config, Config]]:
     groups = declared.get("config_groups")
     listed = [g for g in groups.values() if isinstance(g, dict)] if isinstance(groups, dict) else []
     return [(_object(g, "weights"), _object(g, "input_activations")) for g in listed]
-
-
-_FIXED = {"fp8": (8, "FP8"), "fbgemm_fp8": (8, "FP8"), "finegrained_fp8": (8, "FP8"), "mxfp4": (4, "MXFP4")}
-_TITLES = {"gptq": "GPTQ", "awq": "AWQ", "auto-round": "AutoRound", "intel/auto-round": "AutoRound", "hqq": "HQQ"}
 
 
 def _mlx(declared: Config) -> Quantization:

@@ -28,10 +28,6 @@ from unslow.look.models.hf_config import (
 )
 from unslow.look.system import LookError, System, converted, try_look
 
-# The header of a safetensors file: the names, types and shapes of its tensors, never a weight.
-# Eight bytes tell the length of a JSON object; the tensors follow it without a gap, up to the end of the file. What the
-# format's own reader refuses is refused here too: a gap or an overlap also gives away a name that stands there twice.
-
 MOST_HEADER_BYTES = 16 * 1024**2  # the largest models have under a megabyte in each of their files
 MOST_TENSORS_IN_FILE = 65_536
 LONGEST_NAME = 512
@@ -52,6 +48,46 @@ BITS = {
 
 _Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 
+_JSON = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+_RAW = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+_TEXTS = msgspec.json.Decoder(dict[str, str])
+
+_WORDS, _BYTE, _NIBBLE = ("I32", "U32"), "U8", 4
+_PACKED = (".qweight", ".weight_packed")
+_SCALES = (
+    ".qzeros", ".scales", ".g_idx",  # GPTQ, AWQ
+    ".weight_scale", ".weight_scale_2", ".weight_scale_inv", ".weight_zero_point", ".weight_shape", ".weight_g_idx",
+    ".weight_global_scale", ".input_global_scale", ".input_scale", ".k_scale", ".v_scale", ".q_scale", ".output_scale",
+    ".absmax", ".quant_map", ".nested_absmax", ".nested_quant_map", ".SCB", ".weight_format",  # bitsandbytes
+    ".biases", ".weight.scale", ".weight.bias",  # MLX: the offsets of groups
+    "_blocks_scales", "_proj_scales",  # MXFP4 as gpt-oss has it
+)  # fmt: skip
+
+_NOTED_BITS = {"nvfp4": 4, "mxfp4": 4, "int4": 4, "mxfp8": 8, "int8": 8}  # ollama, x/quant/quant.go
+
+_TOKEN_TABLE = re.compile(
+    r"(?:^|\.)(?:embed_tokens(?:_per_layer)?|wte|embed_in|tok_embeddings|word_embeddings|shared)\."
+)
+_OUTPUT = re.compile(r"(?:^|\.)(?:lm_head|embed_out|output)\.(?:weight|qweight|scales|biases|qzeros|g_idx)")
+_EXPERT = re.compile(r"\.experts?\.")
+
+# The facts that are numbers of `hf_shape`; what a config does not say of experts is 0
+_NUMBERS = {
+    "layers": "layers", "context_trained": "context", "width": "width", "heads": "heads", "kv_heads": "kv_heads",
+    "key_length": "head_dim", "vocabulary": "vocabulary",
+}  # fmt: skip
+_OF_EXPERTS = {"experts": "experts", "experts_used": "experts_used", "expert_width": "expert_intermediate"}
+
+SUFFIX, INDEX_SUFFIX = ".safetensors", ".safetensors.index.json"
+MOST_PARTS = 1024
+_PART = re.compile(r"(.+)-(\d{1,6})-of-(\d{1,6})\.safetensors")
+
+MOST_TENSORS = 500_000  # in all parts together; a model of a trillion parameters has about 200 000
+MOST_INDEX_BYTES = 48 * 1024**2
+_INDEX_QUOTES = 4  # of one tensor in an index: around its name and its file's
+_QUANT_FILE = "hf_quant_config.json"  # where ModelOpt wrote what others write into config.json
+
 
 class _Info(msgspec.Struct, frozen=True):
     dtype: Annotated[str, msgspec.Meta(max_length=32)]
@@ -66,106 +102,7 @@ class Header(NamedTuple):
     notes: dict[str, str]  # Its `__metadata__`, without what is long
 
 
-_JSON = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-_RAW = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _INFO = msgspec.json.Decoder(_Info)
-_TEXTS = msgspec.json.Decoder(dict[str, str])
-
-
-def read_header(file: BinaryIO, size: int) -> Header:
-    """The header at the start of an open file of `size` bytes; LookError where it is not a sound one."""
-    length = int.from_bytes(file.read(_LENGTH_BYTES), "little")
-    if size < _LENGTH_BYTES + 2:
-        raise LookError(f"is not a safetensors file: it has {size} bytes")
-    if length > MOST_HEADER_BYTES:
-        raise LookError(f"speaks of a header of {length} bytes; this program reads up to {MOST_HEADER_BYTES}")
-    if _LENGTH_BYTES + length > size:
-        raise LookError(f"is cut short: its header has {length} bytes, the file {size} in all")
-    return parse_header(file.read(length), size - _LENGTH_BYTES - length)
-
-
-def parse_header(text: bytes, data_bytes: int) -> Header:
-    """The header in `text`, checked against the bytes that follow it."""
-    if text[:1] != b"{":
-        raise LookError("is not a safetensors file: its header does not start with {")
-    if text.count(b'"') > _QUOTES * MOST_TENSORS_IN_FILE:  # whatever it is full of, before anything is made of it
-        raise LookError(f"has more in its header than {MOST_TENSORS_IN_FILE} tensors, up to which this program reads")
-    try:
-        entries = _RAW.decode(text)
-        notes = entries.pop(_NOTES, None)
-        infos = [(name, _INFO.decode(raw)) for name, raw in entries.items()]
-        texts = _TEXTS.decode(notes) if notes is not None else {}
-    except _JSON as error:
-        raise LookError(f"has a header that is not as safetensors has it: {str(error)[:120]}") from error
-    short = [(k, v) for k, v in texts.items() if len(k) <= LONGEST_NAME and len(v) <= LONGEST_NOTE]
-    return Header(list(_placed(infos, data_bytes)), dict(short[:MOST_NOTES]))
-
-
-def _placed(infos: list[tuple[str, _Info]], data_bytes: int) -> Iterator[Tensor]:
-    """The tensors in the order of their places, which must fill the data without a gap."""
-    end = 0
-    for name, info in sorted(infos, key=lambda item: item[1].data_offsets):
-        start, stop = info.data_offsets
-        if start != end or stop < start:
-            raise LookError(f"has a tensor at the wrong place: {name[:64]} at {start} to {stop}, where {end} was due")
-        # The tensor, of the size that its type and shape give; a type that is not known here is believed
-        size = stop - start
-        if len(name) > LONGEST_NAME:
-            raise LookError(f"has a tensor with a name of {len(name)} letters: {name[:64]} ...")
-        bits = BITS.get(info.dtype)
-        if bits and math.prod(info.shape) * bits != size * 8:
-            raise LookError(f"contradicts itself: {name[:64]} of {info.dtype} {info.shape} can't be {size} bytes")
-        yield Tensor(name, info.dtype, tuple(reversed(info.shape)), size)
-        end = stop
-    if end > data_bytes:
-        raise LookError(f"is cut short: {end} bytes of tensors are due and {data_bytes} are there")
-    if end < data_bytes:
-        raise LookError(f"has {data_bytes - end} bytes that belong to no tensor")
-
-
-_WORDS, _BYTE, _NIBBLE = ("I32", "U32"), "U8", 4
-_PACKED = (".qweight", ".weight_packed")
-_SCALES = (
-    ".qzeros", ".scales", ".g_idx",  # GPTQ, AWQ
-    ".weight_scale", ".weight_scale_2", ".weight_scale_inv", ".weight_zero_point", ".weight_shape", ".weight_g_idx",
-    ".weight_global_scale", ".input_global_scale", ".input_scale", ".k_scale", ".v_scale", ".q_scale", ".output_scale",
-    ".absmax", ".quant_map", ".nested_absmax", ".nested_quant_map", ".SCB", ".weight_format",  # bitsandbytes
-    ".biases", ".weight.scale", ".weight.bias",  # MLX: the offsets of groups
-    "_blocks_scales", "_proj_scales",  # MXFP4 as gpt-oss has it
-)  # fmt: skip
-
-
-def parameters_in(tensor: Tensor, quantization: Quantization | None, names: Container[str]) -> int | None:
-    """The parameters that a tensor holds; None where they are packed and nothing tells how many bits each has."""
-    elements = math.prod(tensor.shape)
-    if quantization and (tensor.name.endswith(_SCALES) or ".quant_state." in tensor.name):
-        return 0
-    bits = packed_bits(tensor, quantization, names)
-    if bits is None:
-        return elements
-    return elements * BITS[tensor.type] // bits if bits else None
-
-
-def type_name(tensor: Tensor, quantization: Quantization | None, names: Container[str]) -> str:
-    """The type as the file says it, and how many bits are packed into it."""
-    bits = packed_bits(tensor, quantization, names)
-    if bits is None:
-        return tensor.type
-    return f"{tensor.type} packed {bits}-bit" if bits else f"{tensor.type} packed"
-
-
-def packed_bits(tensor: Tensor, quantization: Quantization | None, names: Container[str]) -> int | None:
-    """The bits of one weight where an element of the tensor is several, 0 where nothing tells; None where it is one."""
-    name, declared = tensor.name, quantization is not None
-    if tensor.type == _BYTE:  # always holds two
-        beside = f"{name}.absmax" in names or f"{name}_scale_2" in names  # bitsandbytes, NVFP4 by ModelOpt
-        packed = name.endswith(".weight_packed") or beside or (declared and name.endswith("_blocks"))
-        return _NIBBLE if packed else None
-    packed = name.endswith(_PACKED) or (declared and tensor.type == "U32" and name.endswith(".weight"))
-    if tensor.type not in _WORDS or not packed:
-        return None
-    bits = quantization.bits_of(name) if quantization else 0
-    return bits if bits <= BITS[tensor.type] else 0
 
 
 class Part(msgspec.Struct, frozen=True):
@@ -173,6 +110,10 @@ class Part(msgspec.Struct, frozen=True):
 
     path: str
     bytes: int
+
+
+class _Index(msgspec.Struct):
+    weight_map: dict[str, str]
 
 
 class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, dict=True):
@@ -224,22 +165,188 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return dict(types.most_common())
 
 
-_NOTED_BITS = {"nvfp4": 4, "mxfp4": 4, "int4": 4, "mxfp8": 8, "int8": 8}  # ollama, x/quant/quant.go
+def read_checkpoint(system: System, path: str) -> Checkpoint:
+    """The model at `path`: a folder, one of its files, or its index; the weights stay where they are."""
+    folder, name = os.path.split(path) if path.endswith((SUFFIX, INDEX_SUFFIX)) else (path.rstrip("/") or path, "")
+    folder = folder or "."
+    names = system.list_dir(folder)
+    try:
+        files, listed = _files(system, folder, names, name)
+    except LookError as error:
+        raise LookError(f"{path}: {error.why}", error.absence) from error
+    checkpoint = read_parts(system, path, [f"{folder}/{f}" for f in files], _config(system, folder, names))
+    if missing := listed - checkpoint.names:
+        raise LookError(f"{path}: its index lists {len(missing)} tensors that no file has: {min(missing)[:64]}")
+    return checkpoint
 
 
-_TOKEN_TABLE = re.compile(
-    r"(?:^|\.)(?:embed_tokens(?:_per_layer)?|wte|embed_in|tok_embeddings|word_embeddings|shared)\."
-)
-_OUTPUT = re.compile(r"(?:^|\.)(?:lm_head|embed_out|output)\.(?:weight|qweight|scales|biases|qzeros|g_idx)")
-_EXPERT = re.compile(r"\.experts?\.")
+def read_config_alone(system: System, folder: str) -> Config:
+    """The config of a folder without safetensors or GGUF files, as `--load-format dummy` takes it; else empty."""
+    names = try_look([], system.list_dir, folder)
+    weights = any(name.endswith((SUFFIX, INDEX_SUFFIX, ".gguf")) for name in names)
+    return {} if weights or "config.json" not in names else try_look({}, _config, system, folder, names)
 
 
-# The facts that are numbers of `hf_shape`; what a config does not say of experts is 0
-_NUMBERS = {
-    "layers": "layers", "context_trained": "context", "width": "width", "heads": "heads", "kv_heads": "kv_heads",
-    "key_length": "head_dim", "vocabulary": "vocabulary",
-}  # fmt: skip
-_OF_EXPERTS = {"experts": "experts", "experts_used": "experts_used", "expert_width": "expert_intermediate"}
+def read_parts(system: System, path: str, files: Sequence[str], config: Config) -> Checkpoint:
+    """The model that these files make up; `path` names it."""
+    raw = system.ask(f"safetensors {path}", lambda: msgspec.to_builtins(_checkpoint(path, files)))
+    checkpoint = converted(raw, Checkpoint, f"{path}: the recorded headers do not fit")
+    return msgspec.structs.replace(checkpoint, config=config)
+
+
+def _files(system: System, folder: str, names: Sequence[str], name: str) -> tuple[list[str], set[str]]:
+    """The files of the model that `name` belongs to, or of the folder's only one, and the tensors its index lists."""
+    if name.endswith(SUFFIX) and not is_part(name):
+        return [name], set()
+    stem = stem_of(name) if name else main_set(names)
+    if f"{stem}{INDEX_SUFFIX}" in names:
+        return _indexed(system, f"{folder}/{stem}{INDEX_SUFFIX}")
+    return checkpoint_sets(names).get(stem, [name]), set()
+
+
+def _indexed(system: System, path: str) -> tuple[list[str], set[str]]:
+    text = system.read_bytes(path, MOST_INDEX_BYTES)
+    if text.count(b'"') > _INDEX_QUOTES * MOST_TENSORS:  # before anything is made of it
+        raise LookError(f"its index has more than {MOST_TENSORS} tensors")
+    try:
+        index = msgspec.json.decode(text, type=_Index)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise LookError(f"its index is not as safetensors has it: {str(error)[:120]}") from error
+    files = sorted(set(index.weight_map.values()))
+    if not files or len(files) > MOST_PARTS or any("/" in f or "\\" in f or not f.endswith(SUFFIX) for f in files):
+        raise LookError("its index names files that can't be parts of a model")
+    return files, set(index.weight_map)
+
+
+def _config(system: System, folder: str, names: Sequence[str]) -> Config:
+    config = read_config(system, folder)
+    if _QUANT_FILE in names and "quantization_config" not in config:
+        quantization = read_config(system, folder, _QUANT_FILE).get("quantization")
+        if isinstance(quantization, dict):
+            return {**config, "quantization_config": {**quantization, "quant_method": "modelopt"}}
+    return config
+
+
+def _checkpoint(path: str, files: Sequence[str]) -> Checkpoint:
+    parts: list[Part] = []
+    tensors: dict[str, Tensor] = {}
+    quant_types: dict[str, str] = {}
+    for file in files:
+        with named_failures(file, "the model needs all of its parts"), opened_file(file) as opened:
+            size = os.fstat(opened.fileno()).st_size
+            header = read_header(opened, size)
+        parts.append(Part(file, size))
+        for tensor in header.tensors:
+            if tensor.name in tensors:
+                raise LookError(f"{file}: {tensor.name[:64]} is in another part already")
+            tensors[tensor.name] = tensor
+        # What the file's notes say of its packed tensors: one type for all of them, or one for each
+        packed = [t.name for t in header.tensors if t.type == "U32"]
+        pairs = ((n, header.notes.get(f"{n}.quant_type") or header.notes.get("quant_type")) for n in packed)
+        quant_types |= {name: kind for name, kind in pairs if kind}
+        if len(tensors) > MOST_TENSORS:
+            raise LookError(f"{path}: its parts have more than {MOST_TENSORS} tensors together")
+    return Checkpoint(path=path, parts=parts, tensors=list(tensors.values()), quant_types=quant_types)
+
+
+def main_set(names: Sequence[str]) -> str:
+    """The stem of the one model in a folder; LookError where there is none, or several and none is `model`."""
+    sets = checkpoint_sets(names)
+    indexed = [n.removesuffix(INDEX_SUFFIX) for n in names if n.endswith(INDEX_SUFFIX)]
+    if "model" in sets or "model" in indexed:
+        return "model"
+    if len(indexed) == 1:
+        return indexed[0]
+    if not sets:
+        raise LookError("holds no safetensors files")
+    if len(sets) > 1:
+        raise LookError(f"holds several models: {', '.join(sorted(sets)[:8])}")
+    return next(iter(sets))
+
+
+def checkpoint_sets(names: Iterable[str]) -> dict[str, list[str]]:
+    """The safetensors files of a folder by the stem that they share; parts that are missing are named too."""
+    sets: dict[str, list[str]] = {}
+    for name in sorted(names):
+        if name.endswith(SUFFIX):
+            sets.setdefault(stem_of(name), part_names(name))
+    return sets
+
+
+def is_part(name: str) -> bool:
+    """Whether the file says of itself that it is one of several."""
+    return _PART.fullmatch(name) is not None
+
+
+def stem_of(name: str) -> str:
+    """What the files of one model have in common, and its index too."""
+    match = _PART.fullmatch(name)
+    return match[1] if match else name.removesuffix(INDEX_SUFFIX).removesuffix(SUFFIX)
+
+
+def part_names(name: str) -> list[str]:
+    """All parts of the model of which `name` is one; the name alone where it is whole."""
+    match = _PART.fullmatch(name)
+    if not match or not 0 < int(match[2]) <= int(match[3]) <= MOST_PARTS:
+        return [name]
+    stem, width, count = match[1], len(match[2]), match[3]
+    return [f"{stem}-{n:0{width}}-of-{count}{SUFFIX}" for n in range(1, int(count) + 1)]
+
+
+def read_header(file: BinaryIO, size: int) -> Header:
+    """The header at the start of an open file of `size` bytes; LookError where it is not a sound one.
+
+    Eight bytes tell the length of a JSON object; the tensors follow it without a gap, up to the end of the file. What
+    the format's own reader refuses is refused here too: a gap or an overlap also gives away a name that stands there
+    twice.
+    """
+    length = int.from_bytes(file.read(_LENGTH_BYTES), "little")
+    if size < _LENGTH_BYTES + 2:
+        raise LookError(f"is not a safetensors file: it has {size} bytes")
+    if length > MOST_HEADER_BYTES:
+        raise LookError(f"speaks of a header of {length} bytes; this program reads up to {MOST_HEADER_BYTES}")
+    if _LENGTH_BYTES + length > size:
+        raise LookError(f"is cut short: its header has {length} bytes, the file {size} in all")
+    return parse_header(file.read(length), size - _LENGTH_BYTES - length)
+
+
+def parse_header(text: bytes, data_bytes: int) -> Header:
+    """The header in `text`, checked against the bytes that follow it."""
+    if text[:1] != b"{":
+        raise LookError("is not a safetensors file: its header does not start with {")
+    if text.count(b'"') > _QUOTES * MOST_TENSORS_IN_FILE:  # whatever it is full of, before anything is made of it
+        raise LookError(f"has more in its header than {MOST_TENSORS_IN_FILE} tensors, up to which this program reads")
+    try:
+        entries = _RAW.decode(text)
+        notes = entries.pop(_NOTES, None)
+        infos = [(name, _INFO.decode(raw)) for name, raw in entries.items()]
+        texts = _TEXTS.decode(notes) if notes is not None else {}
+    except _JSON as error:
+        raise LookError(f"has a header that is not as safetensors has it: {str(error)[:120]}") from error
+    short = [(k, v) for k, v in texts.items() if len(k) <= LONGEST_NAME and len(v) <= LONGEST_NOTE]
+    return Header(list(_placed(infos, data_bytes)), dict(short[:MOST_NOTES]))
+
+
+def _placed(infos: list[tuple[str, _Info]], data_bytes: int) -> Iterator[Tensor]:
+    """The tensors in the order of their places, which must fill the data without a gap."""
+    end = 0
+    for name, info in sorted(infos, key=lambda item: item[1].data_offsets):
+        start, stop = info.data_offsets
+        if start != end or stop < start:
+            raise LookError(f"has a tensor at the wrong place: {name[:64]} at {start} to {stop}, where {end} was due")
+        # The tensor, of the size that its type and shape give; a type that is not known here is believed
+        size = stop - start
+        if len(name) > LONGEST_NAME:
+            raise LookError(f"has a tensor with a name of {len(name)} letters: {name[:64]} ...")
+        bits = BITS.get(info.dtype)
+        if bits and math.prod(info.shape) * bits != size * 8:
+            raise LookError(f"contradicts itself: {name[:64]} of {info.dtype} {info.shape} can't be {size} bytes")
+        yield Tensor(name, info.dtype, tuple(reversed(info.shape)), size)
+        end = stop
+    if end > data_bytes:
+        raise LookError(f"is cut short: {end} bytes of tensors are due and {data_bytes} are there")
+    if end < data_bytes:
+        raise LookError(f"has {data_bytes - end} bytes that belong to no tensor")
 
 
 def model_facts(checkpoint: Checkpoint, source: str = "") -> Model:
@@ -292,6 +399,14 @@ def config_facts(config: Config, source: str) -> Model:
     return overlaid(told, Model(**{name: estimated(n, f"{source}: config.json") for name, n in numbers.items()}))
 
 
+def _quant(checkpoint: Checkpoint, source: str) -> Fact[str]:
+    if checkpoint.quantization:
+        return reported(checkpoint.quantization.name, f"{source}: {checkpoint.quantization.method}")
+    if not checkpoint.tensors:
+        return not_found(f"{source} has no tensors")
+    return estimated(next(iter(checkpoint.type_bytes)), f"{source}: the type of most bytes")
+
+
 def _count(shape: Shape, name: str, source: str, absent: int | None = None) -> Fact[Any]:
     value = shape.get(name)
     if isinstance(value, int):
@@ -299,14 +414,6 @@ def _count(shape: Shape, name: str, source: str, absent: int | None = None) -> F
     if absent is not None and shape:
         return reported(absent, f"{source}: no {name}")
     return not_found(f"{source} does not tell {name}")
-
-
-def _quant(checkpoint: Checkpoint, source: str) -> Fact[str]:
-    if checkpoint.quantization:
-        return reported(checkpoint.quantization.name, f"{source}: {checkpoint.quantization.method}")
-    if not checkpoint.tensors:
-        return not_found(f"{source} has no tensors")
-    return estimated(next(iter(checkpoint.type_bytes)), f"{source}: the type of most bytes")
 
 
 def _sizes(checkpoint: Checkpoint, source: str) -> dict[str, Any]:
@@ -329,144 +436,34 @@ def _bytes_of(checkpoint: Checkpoint, pattern: re.Pattern[str]) -> int:
     return sum(t.bytes for t in checkpoint.tensors if pattern.search(t.name))
 
 
-SUFFIX, INDEX_SUFFIX = ".safetensors", ".safetensors.index.json"
-MOST_PARTS = 1024
-_PART = re.compile(r"(.+)-(\d{1,6})-of-(\d{1,6})\.safetensors")
+def parameters_in(tensor: Tensor, quantization: Quantization | None, names: Container[str]) -> int | None:
+    """The parameters that a tensor holds; None where they are packed and nothing tells how many bits each has."""
+    elements = math.prod(tensor.shape)
+    if quantization and (tensor.name.endswith(_SCALES) or ".quant_state." in tensor.name):
+        return 0
+    bits = packed_bits(tensor, quantization, names)
+    if bits is None:
+        return elements
+    return elements * BITS[tensor.type] // bits if bits else None
 
 
-def checkpoint_sets(names: Iterable[str]) -> dict[str, list[str]]:
-    """The safetensors files of a folder by the stem that they share; parts that are missing are named too."""
-    sets: dict[str, list[str]] = {}
-    for name in sorted(names):
-        if name.endswith(SUFFIX):
-            sets.setdefault(stem_of(name), part_names(name))
-    return sets
+def type_name(tensor: Tensor, quantization: Quantization | None, names: Container[str]) -> str:
+    """The type as the file says it, and how many bits are packed into it."""
+    bits = packed_bits(tensor, quantization, names)
+    if bits is None:
+        return tensor.type
+    return f"{tensor.type} packed {bits}-bit" if bits else f"{tensor.type} packed"
 
 
-def is_part(name: str) -> bool:
-    """Whether the file says of itself that it is one of several."""
-    return _PART.fullmatch(name) is not None
-
-
-def stem_of(name: str) -> str:
-    """What the files of one model have in common, and its index too."""
-    match = _PART.fullmatch(name)
-    return match[1] if match else name.removesuffix(INDEX_SUFFIX).removesuffix(SUFFIX)
-
-
-def part_names(name: str) -> list[str]:
-    """All parts of the model of which `name` is one; the name alone where it is whole."""
-    match = _PART.fullmatch(name)
-    if not match or not 0 < int(match[2]) <= int(match[3]) <= MOST_PARTS:
-        return [name]
-    stem, width, count = match[1], len(match[2]), match[3]
-    return [f"{stem}-{n:0{width}}-of-{count}{SUFFIX}" for n in range(1, int(count) + 1)]
-
-
-def main_set(names: Sequence[str]) -> str:
-    """The stem of the one model in a folder; LookError where there is none, or several and none is `model`."""
-    sets = checkpoint_sets(names)
-    indexed = [n.removesuffix(INDEX_SUFFIX) for n in names if n.endswith(INDEX_SUFFIX)]
-    if "model" in sets or "model" in indexed:
-        return "model"
-    if len(indexed) == 1:
-        return indexed[0]
-    if not sets:
-        raise LookError("holds no safetensors files")
-    if len(sets) > 1:
-        raise LookError(f"holds several models: {', '.join(sorted(sets)[:8])}")
-    return next(iter(sets))
-
-
-MOST_TENSORS = 500_000  # in all parts together; a model of a trillion parameters has about 200 000
-MOST_INDEX_BYTES = 48 * 1024**2
-_INDEX_QUOTES = 4  # of one tensor in an index: around its name and its file's
-_QUANT_FILE = "hf_quant_config.json"  # where ModelOpt wrote what others write into config.json
-
-
-def read_checkpoint(system: System, path: str) -> Checkpoint:
-    """The model at `path`: a folder, one of its files, or its index; the weights stay where they are."""
-    folder, name = os.path.split(path) if path.endswith((SUFFIX, INDEX_SUFFIX)) else (path.rstrip("/") or path, "")
-    folder = folder or "."
-    names = system.list_dir(folder)
-    try:
-        files, listed = _files(system, folder, names, name)
-    except LookError as error:
-        raise LookError(f"{path}: {error.why}", error.absence) from error
-    checkpoint = read_parts(system, path, [f"{folder}/{f}" for f in files], _config(system, folder, names))
-    if missing := listed - checkpoint.names:
-        raise LookError(f"{path}: its index lists {len(missing)} tensors that no file has: {min(missing)[:64]}")
-    return checkpoint
-
-
-def read_config_alone(system: System, folder: str) -> Config:
-    """The config of a folder without safetensors or GGUF files, as `--load-format dummy` takes it; else empty."""
-    names = try_look([], system.list_dir, folder)
-    weights = any(name.endswith((SUFFIX, INDEX_SUFFIX, ".gguf")) for name in names)
-    return {} if weights or "config.json" not in names else try_look({}, _config, system, folder, names)
-
-
-def read_parts(system: System, path: str, files: Sequence[str], config: Config) -> Checkpoint:
-    """The model that these files make up; `path` names it."""
-    raw = system.ask(f"safetensors {path}", lambda: msgspec.to_builtins(_checkpoint(path, files)))
-    checkpoint = converted(raw, Checkpoint, f"{path}: the recorded headers do not fit")
-    return msgspec.structs.replace(checkpoint, config=config)
-
-
-def _files(system: System, folder: str, names: Sequence[str], name: str) -> tuple[list[str], set[str]]:
-    """The files of the model that `name` belongs to, or of the folder's only one, and the tensors its index lists."""
-    if name.endswith(SUFFIX) and not is_part(name):
-        return [name], set()
-    stem = stem_of(name) if name else main_set(names)
-    if f"{stem}{INDEX_SUFFIX}" in names:
-        return _indexed(system, f"{folder}/{stem}{INDEX_SUFFIX}")
-    return checkpoint_sets(names).get(stem, [name]), set()
-
-
-class _Index(msgspec.Struct):
-    weight_map: dict[str, str]
-
-
-def _indexed(system: System, path: str) -> tuple[list[str], set[str]]:
-    text = system.read_bytes(path, MOST_INDEX_BYTES)
-    if text.count(b'"') > _INDEX_QUOTES * MOST_TENSORS:  # before anything is made of it
-        raise LookError(f"its index has more than {MOST_TENSORS} tensors")
-    try:
-        index = msgspec.json.decode(text, type=_Index)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise LookError(f"its index is not as safetensors has it: {str(error)[:120]}") from error
-    files = sorted(set(index.weight_map.values()))
-    if not files or len(files) > MOST_PARTS or any("/" in f or "\\" in f or not f.endswith(SUFFIX) for f in files):
-        raise LookError("its index names files that can't be parts of a model")
-    return files, set(index.weight_map)
-
-
-def _config(system: System, folder: str, names: Sequence[str]) -> Config:
-    config = read_config(system, folder)
-    if _QUANT_FILE in names and "quantization_config" not in config:
-        quantization = read_config(system, folder, _QUANT_FILE).get("quantization")
-        if isinstance(quantization, dict):
-            return {**config, "quantization_config": {**quantization, "quant_method": "modelopt"}}
-    return config
-
-
-def _checkpoint(path: str, files: Sequence[str]) -> Checkpoint:
-    parts: list[Part] = []
-    tensors: dict[str, Tensor] = {}
-    quant_types: dict[str, str] = {}
-    for file in files:
-        with named_failures(file, "the model needs all of its parts"), opened_file(file) as opened:
-            size = os.fstat(opened.fileno()).st_size
-            header = read_header(opened, size)
-        parts.append(Part(file, size))
-        for tensor in header.tensors:
-            if tensor.name in tensors:
-                raise LookError(f"{file}: {tensor.name[:64]} is in another part already")
-            tensors[tensor.name] = tensor
-        # What the file's notes say of its packed tensors: one type for all of them, or one for each
-        packed = [t.name for t in header.tensors if t.type == "U32"]
-        pairs = ((n, header.notes.get(f"{n}.quant_type") or header.notes.get("quant_type")) for n in packed)
-        quant_types |= {name: kind for name, kind in pairs if kind}
-        if len(tensors) > MOST_TENSORS:
-            raise LookError(f"{path}: its parts have more than {MOST_TENSORS} tensors together")
-    return Checkpoint(path=path, parts=parts, tensors=list(tensors.values()), quant_types=quant_types)
+def packed_bits(tensor: Tensor, quantization: Quantization | None, names: Container[str]) -> int | None:
+    """The bits of one weight where an element of the tensor is several, 0 where nothing tells; None where it is one."""
+    name, declared = tensor.name, quantization is not None
+    if tensor.type == _BYTE:  # always holds two
+        beside = f"{name}.absmax" in names or f"{name}_scale_2" in names  # bitsandbytes, NVFP4 by ModelOpt
+        packed = name.endswith(".weight_packed") or beside or (declared and name.endswith("_blocks"))
+        return _NIBBLE if packed else None
+    packed = name.endswith(_PACKED) or (declared and tensor.type == "U32" and name.endswith(".weight"))
+    if tensor.type not in _WORDS or not packed:
+        return None
+    bits = quantization.bits_of(name) if quantization else 0
+    return bits if bits <= BITS[tensor.type] else 0

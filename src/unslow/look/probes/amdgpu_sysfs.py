@@ -34,6 +34,27 @@ from unslow.look.system import LookError, System, read_text, try_fact, try_look,
 KFD_TOPOLOGY = "/sys/class/kfd/kfd"
 _MOST_NODES = 256
 
+_PERCENT = 100
+_STEP = re.compile(r"(?:\d{1,2}|S): *(\d{1,6})Mhz( *\*)?", re.IGNORECASE)
+_FILES: dict[str, tuple[str, Callable[[int], float]]] = {
+    "vram_total_bytes": ("mem_info_vram_total", int),
+    "vram_used_bytes": ("mem_info_vram_used", int),
+    "gtt_total_bytes": ("mem_info_gtt_total", int),
+    "gtt_used_bytes": ("mem_info_gtt_used", int),
+    "busy": ("gpu_busy_percent", lambda percent: percent / _PERCENT),
+    "memory_busy": ("mem_busy_percent", lambda percent: percent / _PERCENT),
+}
+
+# One file for the whole bus: machines without such a GPU, which are most, pay for a single read.
+PCI_DEVICES = "/proc/bus/pci/devices"
+_LINE = re.compile(r"^([0-9a-f]{4})\t1002[0-9a-f]{4}\t[^\n]{0,400}\t([\w-]{0,40})$", re.MULTILINE)
+_DISPLAY = "0x03"  # PCI base class 03: VGA, 3D and display controllers
+_HOW = "install AMD's driver or newer firmware: `sudo dmesg | grep amdgpu` says why it did not start"
+
+TURN = 1  # see the probes' own page
+AMD = "0x1002"
+KFD_DEVICE = "/dev/kfd"
+
 
 class KfdNode(NamedTuple):
     """One GPU: where its properties stand, its instruction set, and the number that KFD gave it."""
@@ -41,6 +62,39 @@ class KfdNode(NamedTuple):
     source: str
     architecture: str
     number: int
+
+
+def read(system: System) -> Machine:
+    """All AMD GPUs, and whether ROCm may use them; nothing at all where there is none."""
+    cards = read_cards(system, AMD)
+    if cards:  # as ROCm numbers them: those of its list first, in its order, which is not always that of the bus
+        nodes = read_kfd_nodes(system)
+        order = {bus_id: place for place, bus_id in enumerate(nodes)}
+        cards = sorted(cards, key=lambda card: order.get(card.bus_id, len(order)))
+        try:
+            clients: list[DrmClient] | LookError = read_clients(system)
+        except LookError as error:
+            clients = error
+        numbered = enumerate(cards)
+        gpus = tuple(read_card(system, index, card, nodes.get(card.bus_id), clients) for index, card in numbered)
+    else:
+        gpus = read_gpus_without_driver(system)
+    if not gpus:
+        return Machine()
+    return Machine(gpus=reported(gpus, DRM), system=SystemFacts(kfd_access=try_fact(_read_kfd_access, system)))
+
+
+def _read_kfd_access(system: System) -> Fact[Any]:
+    """Asked without opening the file, which would make this program a client of the GPU."""
+    match system.ask(f"access {KFD_DEVICE}", _ask_access):
+        case {"exists": True, "allowed": bool(allowed)}:
+            return reported(allowed, KFD_DEVICE)
+    how = "load amdgpu; a container needs --device=/dev/kfd --device=/dev/dri"
+    return not_found(f"{KFD_DEVICE} is not there", how)
+
+
+def _ask_access() -> dict[str, bool]:
+    return {"exists": Path(KFD_DEVICE).exists(), "allowed": os.access(KFD_DEVICE, os.R_OK | os.W_OK)}
 
 
 def read_kfd_nodes(system: System) -> dict[str, KfdNode]:
@@ -75,16 +129,22 @@ def gfx_architecture(version: int) -> str:
     return f"gfx{version // 10000}{version // 100 % 100:x}{version % 100:x}"
 
 
-_PERCENT = 100
-_STEP = re.compile(r"(?:\d{1,2}|S): *(\d{1,6})Mhz( *\*)?", re.IGNORECASE)
-_FILES: dict[str, tuple[str, Callable[[int], float]]] = {
-    "vram_total_bytes": ("mem_info_vram_total", int),
-    "vram_used_bytes": ("mem_info_vram_used", int),
-    "gtt_total_bytes": ("mem_info_gtt_total", int),
-    "gtt_used_bytes": ("mem_info_gtt_used", int),
-    "busy": ("gpu_busy_percent", lambda percent: percent / _PERCENT),
-    "memory_busy": ("mem_busy_percent", lambda percent: percent / _PERCENT),
-}
+def read_gpus_without_driver(system: System) -> tuple[Gpu, ...]:
+    """The GPUs on the bus with the reason why they can't be asked; none where there is none."""
+    gpus: list[Gpu] = []
+    for bus_id, driver in parse_pci_devices(try_look("", read_text, system, PCI_DEVICES)):
+        if try_look("", read_word, system, f"/sys/bus/pci/devices/{bus_id}/class").startswith(_DISPLAY):
+            why = f"driver not loaded: {driver} holds the device" if driver else "driver not loaded"
+            facts = {"vendor": reported("AMD", PCI_DEVICES), "bus_id": reported(bus_id, PCI_DEVICES)}
+            name = read_lspci_name(system, bus_id)
+            gpus.append(gpu_without_facts(len(gpus), not_found(why, _HOW), **facts, name=name))
+    return tuple(gpus)
+
+
+def parse_pci_devices(text: str) -> list[tuple[str, str]]:
+    """PCI address and driver of every device that AMD's graphics division made."""
+    places = ((int(match[1], 16), match[2]) for match in _LINE.finditer(text))
+    return [(f"0000:{place >> 8:02x}:{place >> 3 & 31:02x}.{place & 7}", driver) for place, driver in places]
 
 
 def read_card(
@@ -227,66 +287,3 @@ def _read_processes(
         if held > process.vram_bytes.value_or(0):  # old kernels leave what is allocated for computing out of the sum
             found[pid] = msgspec.structs.replace(process, vram_bytes=reported(held, f"{KFD_TOPOLOGY}/proc"))
     return reported(list(found.values()), CLIENTS)
-
-
-# One file for the whole bus: machines without such a GPU, which are most, pay for a single read.
-PCI_DEVICES = "/proc/bus/pci/devices"
-_LINE = re.compile(r"^([0-9a-f]{4})\t1002[0-9a-f]{4}\t[^\n]{0,400}\t([\w-]{0,40})$", re.MULTILINE)
-_DISPLAY = "0x03"  # PCI base class 03: VGA, 3D and display controllers
-_HOW = "install AMD's driver or newer firmware: `sudo dmesg | grep amdgpu` says why it did not start"
-
-
-def read_gpus_without_driver(system: System) -> tuple[Gpu, ...]:
-    """The GPUs on the bus with the reason why they can't be asked; none where there is none."""
-    gpus: list[Gpu] = []
-    for bus_id, driver in parse_pci_devices(try_look("", read_text, system, PCI_DEVICES)):
-        if try_look("", read_word, system, f"/sys/bus/pci/devices/{bus_id}/class").startswith(_DISPLAY):
-            why = f"driver not loaded: {driver} holds the device" if driver else "driver not loaded"
-            facts = {"vendor": reported("AMD", PCI_DEVICES), "bus_id": reported(bus_id, PCI_DEVICES)}
-            name = read_lspci_name(system, bus_id)
-            gpus.append(gpu_without_facts(len(gpus), not_found(why, _HOW), **facts, name=name))
-    return tuple(gpus)
-
-
-def parse_pci_devices(text: str) -> list[tuple[str, str]]:
-    """PCI address and driver of every device that AMD's graphics division made."""
-    places = ((int(match[1], 16), match[2]) for match in _LINE.finditer(text))
-    return [(f"0000:{place >> 8:02x}:{place >> 3 & 31:02x}.{place & 7}", driver) for place, driver in places]
-
-
-TURN = 1  # see the probes' own page
-AMD = "0x1002"
-KFD_DEVICE = "/dev/kfd"
-
-
-def read(system: System) -> Machine:
-    """All AMD GPUs, and whether ROCm may use them; nothing at all where there is none."""
-    cards = read_cards(system, AMD)
-    if cards:  # as ROCm numbers them: those of its list first, in its order, which is not always that of the bus
-        nodes = read_kfd_nodes(system)
-        order = {bus_id: place for place, bus_id in enumerate(nodes)}
-        cards = sorted(cards, key=lambda card: order.get(card.bus_id, len(order)))
-        try:
-            clients: list[DrmClient] | LookError = read_clients(system)
-        except LookError as error:
-            clients = error
-        numbered = enumerate(cards)
-        gpus = tuple(read_card(system, index, card, nodes.get(card.bus_id), clients) for index, card in numbered)
-    else:
-        gpus = read_gpus_without_driver(system)
-    if not gpus:
-        return Machine()
-    return Machine(gpus=reported(gpus, DRM), system=SystemFacts(kfd_access=try_fact(_read_kfd_access, system)))
-
-
-def _read_kfd_access(system: System) -> Fact[Any]:
-    """Asked without opening the file, which would make this program a client of the GPU."""
-    match system.ask(f"access {KFD_DEVICE}", _ask_access):
-        case {"exists": True, "allowed": bool(allowed)}:
-            return reported(allowed, KFD_DEVICE)
-    how = "load amdgpu; a container needs --device=/dev/kfd --device=/dev/dri"
-    return not_found(f"{KFD_DEVICE} is not there", how)
-
-
-def _ask_access() -> dict[str, bool]:
-    return {"exists": Path(KFD_DEVICE).exists(), "allowed": os.access(KFD_DEVICE, os.R_OK | os.W_OK)}

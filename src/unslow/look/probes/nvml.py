@@ -36,6 +36,106 @@ _PSTATE_UNKNOWN = 32  # NVML_PSTATE_UNKNOWN
 _NO_SUCH_LINK = "NVMLError_NotSupported"
 _NO_SUCH_QUESTION = ("NVMLError_NotSupported", "NVMLError_FunctionNotFound", "AttributeError")
 
+_SAME = (
+    "memory_bus_bits", "temperature_c", "memory_temperature_c", "temperature_slowdown_c", "temperature_shutdown_c",
+    "temperature_margin_c", "event_reason_bits", "pcie_generation", "pcie_generation_max", "pcie_width",
+    "pcie_width_max",
+)  # fmt: skip
+"""Facts that are answers as they are, under their own names."""
+
+PCI_DEVICES = "/sys/bus/pci/devices"
+MODULE_VERSION = "/proc/driver/nvidia/version"
+_VENDOR = "0x10de"
+_DISPLAY = "0x03"  # PCI base class 03: VGA and 3D controllers
+_MOST_DEVICES = 4096
+_VERSION = re.compile(r"\b(\d{3,4}\.\d{1,4}(?:\.\d{1,4})?)\b")
+
+Nvml = Any  # The module pynvml, or a stand-in for it
+
+# Bounds for a library that answers nonsense; a DGX has 16 GPUs, and nobody reads a list of a thousand processes.
+MOST_GPUS = 64
+MOST_PROCESSES = 1024
+
+QUERY = ("nvidia-smi", "-q")
+QUERY_PROCESSES = ("nvidia-smi", "--query-compute-apps=pid,process_name,used_gpu_memory", "--format=csv")
+
+
+def read(system: System) -> Machine:
+    """All NVIDIA GPUs of the machine."""
+    why = "NVML lists no GPU"
+    try:
+        if gpus := parse_nvml(system.ask("nvml", _ask_nvml)):
+            return Machine(gpus=reported(tuple(_with_names(system, gpu) for gpu in gpus), SOURCE))
+    except LookError as no_nvml:
+        why = no_nvml.why
+    try:
+        return Machine(gpus=reported(read_nvidia_smi(system), SMI))
+    except LookError:
+        return Machine(gpus=try_fact(read_gpus_without_driver, system, why))
+
+
+def _ask_nvml() -> Any:
+    try:
+        import pynvml  # noqa: PLC0415 (only a machine that is really asked needs it)
+    except ImportError as error:
+        raise LookError("nvidia-ml-py is not installed", Absence.NOT_FOUND) from error
+    return query_nvml(pynvml)
+
+
+def read_nvidia_smi(system: System) -> tuple[Gpu, ...]:
+    """The GPUs as `nvidia-smi -q` prints them; LookError where it lists none."""
+    done = system.run(QUERY)
+    gpus = parse_nvidia_smi_q(done.stdout)
+    if not gpus:
+        raise LookError(f"nvidia-smi: {(done.stdout.strip() or done.stderr.strip())[:200]}")
+    if len(gpus) == 1 and not isinstance(gpus[0].processes, Known):
+        # The second command does not say on which GPU the processes are
+        listed = try_look(None, system.run, QUERY_PROCESSES)
+        processes = parse_compute_apps(listed.stdout) if listed else None
+        if isinstance(processes, Known):
+            gpus = (msgspec.structs.replace(gpus[0], processes=processes),)
+    return tuple(_with_names(system, gpu) for gpu in gpus)
+
+
+def _with_names(system: System, gpu: Gpu) -> Gpu:
+    """The GPU with the kernel's names of processes for which the driver had none."""
+    if not isinstance(gpu.processes, Known):
+        return gpu
+    named = []
+    for process in gpu.processes.value:
+        path = f"/proc/{process.pid}/comm"
+        name = None if isinstance(process.name, Known) else try_look(None, read_text, system, path)
+        fact = process.name if name is None else reported(name.strip(), path)
+        named.append(msgspec.structs.replace(process, name=fact))
+    return msgspec.structs.replace(gpu, processes=msgspec.structs.replace(gpu.processes, value=named))
+
+
+def read_gpus_without_driver(system: System, why_no_driver: str) -> Fact[tuple[Gpu, ...]]:
+    """The GPUs on the bus with the reason why they can't be asked; an empty list only where there is surely none."""
+    text, version = look_if_there(None, read_text, system, MODULE_VERSION), ""
+    if text is not None:  # else no module is loaded
+        match = _VERSION.search(text)
+        version = match[1] if match else "of unknown version"
+    silent = failed(f"driver {version} is loaded, but {why_no_driver}", "run `nvidia-smi`")
+    addresses = []
+    for address in look_if_there([], system.list_dir, PCI_DEVICES)[:_MOST_DEVICES]:
+        vendor = try_look("", read_text, system, f"{PCI_DEVICES}/{address}/vendor").strip().lower()
+        kind = try_look("", read_text, system, f"{PCI_DEVICES}/{address}/class") if vendor == _VENDOR else ""
+        if kind.strip().lower().startswith(_DISPLAY):
+            addresses.append(address)
+    if not addresses and version:
+        return silent
+    gpus = []
+    for index, address in enumerate(addresses):
+        known = {"vendor": reported("NVIDIA", PCI_DEVICES), "bus_id": reported(address, PCI_DEVICES)}
+        if version:
+            gpus.append(gpu_without_facts(index, silent, **known, driver=reported(version, MODULE_VERSION)))
+            continue
+        holder = try_look("", system.read_link, f"{PCI_DEVICES}/{address}/driver").rpartition("/")[2]
+        why = f"driver not loaded: {holder} holds the device" if holder else "driver not loaded"
+        gpus.append(gpu_without_facts(index, not_found(why, "install NVIDIA's driver and restart"), **known))
+    return reported(tuple(gpus), PCI_DEVICES)
+
 
 def parse_nvml(raw: Any) -> tuple[Gpu, ...]:
     """The GPUs of `query_nvml`; what is missing or strange there is Unknown here."""
@@ -83,6 +183,25 @@ def _nvlinks(answers: dict[str, Any]) -> Fact[Any]:
     return _fact(answer, _as_it_is)
 
 
+def _processes(answers: dict[str, Any], raw: dict[str, Any]) -> Fact[Any]:
+    """Compute and graphics processes as one list; without the compute ones there is none to trust."""
+    compute, graphics = answers.get("compute_processes"), answers.get("graphics_processes")
+    if not isinstance(compute, list):
+        return _fact(compute, _as_it_is)
+    used: dict[int, int | None] = {}
+    for entry in [*compute, *(graphics if isinstance(graphics, list) else [])]:
+        if isinstance(entry, dict) and isinstance(pid := entry.get("pid"), int) and 0 <= pid < _MOST_PID:
+            sizes = (used.get(pid), entry.get("used_bytes"))
+            used[pid] = max((s for s in sizes if isinstance(s, int) and s != _NOT_AVAILABLE), default=None)
+    names = raw.get("process_names")
+    processes = []
+    for pid, size in sorted(used.items()):
+        name = _fact(names.get(str(pid)), str) if isinstance(names, dict) else NOT_LOOKED
+        unknown_size = not_supported("this driver model (WDDM) does not tell memory by process")
+        processes.append(gpu_process(pid, name, unknown_size if size is None else reported(size, SOURCE)))
+    return reported(processes, SOURCE)
+
+
 def _scaled(scale: float) -> Callable[[Any], Any]:
     return lambda number: number * scale
 
@@ -91,12 +210,6 @@ def _as_it_is(answer: Any) -> Any:
     return answer
 
 
-_SAME = (
-    "memory_bus_bits", "temperature_c", "memory_temperature_c", "temperature_slowdown_c", "temperature_shutdown_c",
-    "temperature_margin_c", "event_reason_bits", "pcie_generation", "pcie_generation_max", "pcie_width",
-    "pcie_width_max",
-)  # fmt: skip
-"""Facts that are answers as they are, under their own names."""
 _FACTS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     **{name: (name, _as_it_is) for name in _SAME},
     "name": ("name", str),
@@ -130,67 +243,6 @@ _FACTS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "ecc": ("ecc_mode", lambda modes: modes[0] == 1),
     "mig": ("mig_mode", lambda modes: modes[0] == 1),
 }
-
-
-def _processes(answers: dict[str, Any], raw: dict[str, Any]) -> Fact[Any]:
-    """Compute and graphics processes as one list; without the compute ones there is none to trust."""
-    compute, graphics = answers.get("compute_processes"), answers.get("graphics_processes")
-    if not isinstance(compute, list):
-        return _fact(compute, _as_it_is)
-    used: dict[int, int | None] = {}
-    for entry in [*compute, *(graphics if isinstance(graphics, list) else [])]:
-        if isinstance(entry, dict) and isinstance(pid := entry.get("pid"), int) and 0 <= pid < _MOST_PID:
-            sizes = (used.get(pid), entry.get("used_bytes"))
-            used[pid] = max((s for s in sizes if isinstance(s, int) and s != _NOT_AVAILABLE), default=None)
-    names = raw.get("process_names")
-    processes = []
-    for pid, size in sorted(used.items()):
-        name = _fact(names.get(str(pid)), str) if isinstance(names, dict) else NOT_LOOKED
-        unknown_size = not_supported("this driver model (WDDM) does not tell memory by process")
-        processes.append(gpu_process(pid, name, unknown_size if size is None else reported(size, SOURCE)))
-    return reported(processes, SOURCE)
-
-
-PCI_DEVICES = "/sys/bus/pci/devices"
-MODULE_VERSION = "/proc/driver/nvidia/version"
-_VENDOR = "0x10de"
-_DISPLAY = "0x03"  # PCI base class 03: VGA and 3D controllers
-_MOST_DEVICES = 4096
-_VERSION = re.compile(r"\b(\d{3,4}\.\d{1,4}(?:\.\d{1,4})?)\b")
-
-
-def read_gpus_without_driver(system: System, why_no_driver: str) -> Fact[tuple[Gpu, ...]]:
-    """The GPUs on the bus with the reason why they can't be asked; an empty list only where there is surely none."""
-    text, version = look_if_there(None, read_text, system, MODULE_VERSION), ""
-    if text is not None:  # else no module is loaded
-        match = _VERSION.search(text)
-        version = match[1] if match else "of unknown version"
-    silent = failed(f"driver {version} is loaded, but {why_no_driver}", "run `nvidia-smi`")
-    addresses = []
-    for address in look_if_there([], system.list_dir, PCI_DEVICES)[:_MOST_DEVICES]:
-        vendor = try_look("", read_text, system, f"{PCI_DEVICES}/{address}/vendor").strip().lower()
-        kind = try_look("", read_text, system, f"{PCI_DEVICES}/{address}/class") if vendor == _VENDOR else ""
-        if kind.strip().lower().startswith(_DISPLAY):
-            addresses.append(address)
-    if not addresses and version:
-        return silent
-    gpus = []
-    for index, address in enumerate(addresses):
-        known = {"vendor": reported("NVIDIA", PCI_DEVICES), "bus_id": reported(address, PCI_DEVICES)}
-        if version:
-            gpus.append(gpu_without_facts(index, silent, **known, driver=reported(version, MODULE_VERSION)))
-            continue
-        holder = try_look("", system.read_link, f"{PCI_DEVICES}/{address}/driver").rpartition("/")[2]
-        why = f"driver not loaded: {holder} holds the device" if holder else "driver not loaded"
-        gpus.append(gpu_without_facts(index, not_found(why, "install NVIDIA's driver and restart"), **known))
-    return reported(tuple(gpus), PCI_DEVICES)
-
-
-Nvml = Any  # The module pynvml, or a stand-in for it
-
-# Bounds for a library that answers nonsense; a DGX has 16 GPUs, and nobody reads a list of a thousand processes.
-MOST_GPUS = 64
-MOST_PROCESSES = 1024
 
 
 def query_nvml(nvml: Nvml) -> dict[str, Any]:
@@ -327,57 +379,3 @@ QUESTIONS: dict[str, Callable[[Nvml, Any], Any]] = {
     "compute_processes": lambda nvml, gpu: _query_processes(nvml.nvmlDeviceGetComputeRunningProcesses(gpu)),
     "graphics_processes": lambda nvml, gpu: _query_processes(nvml.nvmlDeviceGetGraphicsRunningProcesses(gpu)),
 }
-
-
-QUERY = ("nvidia-smi", "-q")
-QUERY_PROCESSES = ("nvidia-smi", "--query-compute-apps=pid,process_name,used_gpu_memory", "--format=csv")
-
-
-def read(system: System) -> Machine:
-    """All NVIDIA GPUs of the machine."""
-    why = "NVML lists no GPU"
-    try:
-        if gpus := parse_nvml(system.ask("nvml", _ask_nvml)):
-            return Machine(gpus=reported(tuple(_with_names(system, gpu) for gpu in gpus), SOURCE))
-    except LookError as no_nvml:
-        why = no_nvml.why
-    try:
-        return Machine(gpus=reported(read_nvidia_smi(system), SMI))
-    except LookError:
-        return Machine(gpus=try_fact(read_gpus_without_driver, system, why))
-
-
-def _ask_nvml() -> Any:
-    try:
-        import pynvml  # noqa: PLC0415 (only a machine that is really asked needs it)
-    except ImportError as error:
-        raise LookError("nvidia-ml-py is not installed", Absence.NOT_FOUND) from error
-    return query_nvml(pynvml)
-
-
-def read_nvidia_smi(system: System) -> tuple[Gpu, ...]:
-    """The GPUs as `nvidia-smi -q` prints them; LookError where it lists none."""
-    done = system.run(QUERY)
-    gpus = parse_nvidia_smi_q(done.stdout)
-    if not gpus:
-        raise LookError(f"nvidia-smi: {(done.stdout.strip() or done.stderr.strip())[:200]}")
-    if len(gpus) == 1 and not isinstance(gpus[0].processes, Known):
-        # The second command does not say on which GPU the processes are
-        listed = try_look(None, system.run, QUERY_PROCESSES)
-        processes = parse_compute_apps(listed.stdout) if listed else None
-        if isinstance(processes, Known):
-            gpus = (msgspec.structs.replace(gpus[0], processes=processes),)
-    return tuple(_with_names(system, gpu) for gpu in gpus)
-
-
-def _with_names(system: System, gpu: Gpu) -> Gpu:
-    """The GPU with the kernel's names of processes for which the driver had none."""
-    if not isinstance(gpu.processes, Known):
-        return gpu
-    named = []
-    for process in gpu.processes.value:
-        path = f"/proc/{process.pid}/comm"
-        name = None if isinstance(process.name, Known) else try_look(None, read_text, system, path)
-        fact = process.name if name is None else reported(name.strip(), path)
-        named.append(msgspec.structs.replace(process, name=fact))
-    return msgspec.structs.replace(gpu, processes=msgspec.structs.replace(gpu.processes, value=named))

@@ -11,6 +11,12 @@ SELDOM_S = 0.5
 data gone from the caches, and costs ten times what one in a row does. A rate loses nothing by it."""
 CORE = "core"  # How the columns of single cores start: they are in the series, and in no summary
 
+MOST_ROUNDS = 100  # However slow a reading is, and however often it failed: it gets its turn every so many rounds
+_WORDS = 200
+_LARGEST = 1e18
+_STEADY = 0.8  # weight of the former cost: one reading that was interrupted must not make it rare
+_OUTLIER = 4.0
+
 
 class Device(NamedTuple):
     """A GPU: its number among all, its name, and what the bits of its reasons stand for."""
@@ -62,13 +68,6 @@ class Rate:
         if grown < 0:
             grown += self.wraps_at
         return grown / seconds if seconds > 0 and grown >= 0 else nan
-
-
-MOST_ROUNDS = 100  # However slow a reading is, and however often it failed: it gets its turn every so many rounds
-_WORDS = 200
-_LARGEST = 1e18
-_STEADY = 0.8  # weight of the former cost: one reading that was interrupted must not make it rare
-_OUTLIER = 4.0
 
 
 class Paced:

@@ -17,6 +17,24 @@ PHASE_BITS = {"queue": 1, "load": 2, "prefill": 4, "decode": 8}
 """The bit of each phase in a row; a row with none was idle."""
 ALL_PHASES = sum(PHASE_BITS.values())
 
+BLOCK_ROWS = 256
+HOUR_ROWS = 36_000  # An hour at 10 Hz, half an hour at 20 Hz
+LEVEL_BYTES = 8 * 1024**2  # No level takes more; a server with hundreds of cores keeps less than an hour
+THINNER = 8
+LEVELS = 3  # At 10 Hz: one hour, then eight hours at 1.25 Hz, then 64 hours at one sample in 6.4 s
+_FEWEST_BLOCKS = 8
+
+MOST_PIECES = 512
+"""Stretches kept apart; when there are more, the older half is summed up and takes no more part in overlaps."""
+
+_MOST_MASKS = 256  # different sets of reasons; a driver that invents more is not believed
+
+_MAXIMA = ("vram_used_bytes", "power_w", "temperature_c", "own_rss_bytes", "busiest_core")
+"""Where the highest matters as much as the mean."""
+_DIGITS = 12  # of a fraction: rounded so that a sum of thirds is a whole
+
+_IDLE = "idle"
+
 
 class Block:
     """Some rows in a row. Single precision: 7 digits are more than any sensor has, and half the memory."""
@@ -54,100 +72,30 @@ class Block:
         return thin
 
 
-def known_values(values: "array[float]") -> Sequence[float]:
-    """The values without those that are missing; the usual case, with none missing, costs one addition each."""
-    total = sum(values)
-    return values if total == total else [value for value in values if value == value]  # noqa: PLR0124 (NaN is not)
+class Tally:
+    """One phase: every column that is a number, and how often each set of reasons was seen."""
 
+    def __init__(self, columns: Sequence[int], masks: frozenset[int]) -> None:
+        self.samples = 0
+        self.running = {place: Running() for place in columns if place not in masks}
+        self.masks: dict[int, Counter[float]] = {place: Counter() for place in columns if place in masks}
 
-def _mean(values: "array[float]") -> float:
-    there = known_values(values)
-    return sum(there) / len(there) if there else nan
+    def add(self, block: Block, start: int, end: int) -> None:
+        """The rows of a block from `start` to before `end`."""
+        self.samples += end - start
+        for place, running in self.running.items():
+            running.add(block.columns[place][start:end])
+        for place, seen in self.masks.items():
+            if len(seen) < _MOST_MASKS:
+                seen.update(known_values(block.columns[place][start:end]))
 
-
-BLOCK_ROWS = 256
-HOUR_ROWS = 36_000  # An hour at 10 Hz, half an hour at 20 Hz
-LEVEL_BYTES = 8 * 1024**2  # No level takes more; a server with hundreds of cores keeps less than an hour
-THINNER = 8
-LEVELS = 3  # At 10 Hz: one hour, then eight hours at 1.25 Hz, then 64 hours at one sample in 6.4 s
-_FEWEST_BLOCKS = 8
-
-
-class Series:
-    """Rows, oldest first; `on_old` is given each block of full rows before it is thinned."""
-
-    def __init__(self, width: int, masks: frozenset[int], on_old: Callable[[Block], None]) -> None:
-        self.width, self._masks, self._on_old = width, masks, on_old
-        block_bytes = BLOCK_ROWS * (4 * width + 9)
-        self._most = max(_FEWEST_BLOCKS, min(HOUR_ROWS // BLOCK_ROWS, LEVEL_BYTES // block_bytes))
-        self._levels: list[deque[Block]] = [deque([Block(width)]) for _ in range(LEVELS)]
-
-    def add(self, seconds: float, row: Sequence[float]) -> None:
-        """One row more; now and then the oldest rows become fewer."""
-        self._levels[0][-1].add(seconds, row)
-        if len(self._levels[0][-1]) >= BLOCK_ROWS:
-            self._open_next(0)
-
-    def recent(self) -> Iterator[Block]:
-        """The blocks at full resolution, newest first."""
-        return reversed(self._levels[0])
-
-    def blocks(self) -> Iterator[Block]:
-        for level in reversed(self._levels):
-            yield from level
-
-    def _open_next(self, number: int) -> None:
-        level = self._levels[number]
-        level.append(Block(self.width))
-        if len(level) <= self._most:
-            return
-        old = level.popleft()
-        if number == 0:
-            self._on_old(old)
-        if number + 1 < LEVELS:
-            thin, last = old.thinned(THINNER, self._masks), self._levels[number + 1][-1]
-            for at, seconds in enumerate(thin.seconds):
-                last.add(seconds, [column[at] for column in thin.columns], thin.phases[at])
-            if len(last) >= BLOCK_ROWS:
-                self._open_next(number + 1)
-
-
-MOST_PIECES = 512
-"""Stretches kept apart; when there are more, the older half is summed up and takes no more part in overlaps."""
-
-
-class SpanUnion:
-    """Stretches of time without overlaps, in order, and the sum of those that were let go."""
-
-    def __init__(self) -> None:
-        self._starts: list[float] = []
-        self._ends: list[float] = []
-        self._closed_s, self._floor_s = 0.0, -inf
-
-    def add(self, start_s: float, end_s: float) -> None:
-        """One stretch more; it may lie anywhere."""
-        start_s = max(start_s, self._floor_s)
-        if not start_s < end_s < inf:
-            return
-        first, last = bisect_left(self._ends, start_s), bisect_right(self._starts, end_s)
-        if first < last:
-            start_s, end_s = min(start_s, self._starts[first]), max(end_s, self._ends[last - 1])
-        self._starts[first:last], self._ends[first:last] = [start_s], [end_s]
-        if len(self._starts) > MOST_PIECES:
-            pieces = MOST_PIECES // 2
-            self._closed_s += sum(self._ends[:pieces]) - sum(self._starts[:pieces])
-            self._floor_s = self._ends[pieces - 1]
-            del self._starts[:pieces], self._ends[:pieces]
-
-    def pieces(self) -> list[tuple[float, float]]:
-        return list(zip(self._starts, self._ends, strict=True))
-
-    @property
-    def seconds(self) -> float:
-        return self._closed_s + sum(end - start for start, end in zip(self._starts, self._ends, strict=True))
-
-
-_MOST_MASKS = 256  # different sets of reasons; a driver that invents more is not believed
+    def joined(self, other: "Tally") -> "Tally":
+        """Both together; the other one is the later."""
+        both = Tally((), frozenset())
+        both.samples = self.samples + other.samples
+        both.running = {place: running.joined(other.running[place]) for place, running in self.running.items()}
+        both.masks = {place: seen + other.masks[place] for place, seen in self.masks.items()}
+        return both
 
 
 class Running:
@@ -178,70 +126,6 @@ class Running:
 
     def stat(self) -> Stat:
         return Stat(mean=self.total / self.count, low=self.low, high=self.high, last=self.last, samples=self.count)
-
-
-class Tally:
-    """One phase: every column that is a number, and how often each set of reasons was seen."""
-
-    def __init__(self, columns: Sequence[int], masks: frozenset[int]) -> None:
-        self.samples = 0
-        self.running = {place: Running() for place in columns if place not in masks}
-        self.masks: dict[int, Counter[float]] = {place: Counter() for place in columns if place in masks}
-
-    def add(self, block: Block, start: int, end: int) -> None:
-        """The rows of a block from `start` to before `end`."""
-        self.samples += end - start
-        for place, running in self.running.items():
-            running.add(block.columns[place][start:end])
-        for place, seen in self.masks.items():
-            if len(seen) < _MOST_MASKS:
-                seen.update(known_values(block.columns[place][start:end]))
-
-    def joined(self, other: "Tally") -> "Tally":
-        """Both together; the other one is the later."""
-        both = Tally((), frozenset())
-        both.samples = self.samples + other.samples
-        both.running = {place: running.joined(other.running[place]) for place, running in self.running.items()}
-        both.masks = {place: seen + other.masks[place] for place, seen in self.masks.items()}
-        return both
-
-
-_MAXIMA = ("vram_used_bytes", "power_w", "temperature_c", "own_rss_bytes", "busiest_core")
-"""Where the highest matters as much as the mean."""
-_DIGITS = 12  # of a fraction: rounded so that a sum of thirds is a whole
-
-
-def phase_telemetry(
-    phase: Phase, seconds: float, tally: Tally, columns: Sequence[str], devices: Sequence[Device]
-) -> PhaseTelemetry:
-    """All devices in one phase."""
-    stats = {columns[place]: running.stat() for place, running in tally.running.items() if running.count}
-    gpus = []
-    for device in devices:
-        figures = {n.removeprefix(device.prefix): stat for n, stat in stats.items() if n.startswith(device.prefix)}
-        reasons = reason_shares(device, _bits(device, tally, columns))
-        gpus.append(GpuTelemetry(index=device.number, name=device.name, figures=figures, reasons=reasons))
-    prefixes = tuple(device.prefix for device in devices)
-    host = {name: stat for name, stat in stats.items() if not name.startswith(prefixes)}
-    seconds = max(0.0, seconds)
-    return PhaseTelemetry(phase=phase, seconds=seconds, samples=tally.samples, gpus=tuple(gpus), host=host)
-
-
-def _bits(device: Device, tally: Tally, columns: Sequence[str]) -> Counter[float]:
-    wanted = device.prefix + REASON_BITS
-    return next((seen for place, seen in tally.masks.items() if columns[place] == wanted), Counter())
-
-
-def reason_shares(device: Device, bits: Counter[float]) -> dict[str, float]:
-    """The share of the samples in which each reason was set, the most frequent first."""
-    shares: Counter[str] = Counter()
-    for mask, times in bits.items():
-        for name in device.reason_names(int(mask)):
-            shares[name] += times
-    return {name: round(times / bits.total(), _DIGITS) for name, times in shares.most_common()}
-
-
-_IDLE = "idle"
 
 
 class SampledRows:
@@ -373,6 +257,106 @@ class SampledRows:
         return idle, idle.samples * every_s
 
 
+class Series:
+    """Rows, oldest first; `on_old` is given each block of full rows before it is thinned."""
+
+    def __init__(self, width: int, masks: frozenset[int], on_old: Callable[[Block], None]) -> None:
+        self.width, self._masks, self._on_old = width, masks, on_old
+        block_bytes = BLOCK_ROWS * (4 * width + 9)
+        self._most = max(_FEWEST_BLOCKS, min(HOUR_ROWS // BLOCK_ROWS, LEVEL_BYTES // block_bytes))
+        self._levels: list[deque[Block]] = [deque([Block(width)]) for _ in range(LEVELS)]
+
+    def add(self, seconds: float, row: Sequence[float]) -> None:
+        """One row more; now and then the oldest rows become fewer."""
+        self._levels[0][-1].add(seconds, row)
+        if len(self._levels[0][-1]) >= BLOCK_ROWS:
+            self._open_next(0)
+
+    def recent(self) -> Iterator[Block]:
+        """The blocks at full resolution, newest first."""
+        return reversed(self._levels[0])
+
+    def blocks(self) -> Iterator[Block]:
+        for level in reversed(self._levels):
+            yield from level
+
+    def _open_next(self, number: int) -> None:
+        level = self._levels[number]
+        level.append(Block(self.width))
+        if len(level) <= self._most:
+            return
+        old = level.popleft()
+        if number == 0:
+            self._on_old(old)
+        if number + 1 < LEVELS:
+            thin, last = old.thinned(THINNER, self._masks), self._levels[number + 1][-1]
+            for at, seconds in enumerate(thin.seconds):
+                last.add(seconds, [column[at] for column in thin.columns], thin.phases[at])
+            if len(last) >= BLOCK_ROWS:
+                self._open_next(number + 1)
+
+
+class SpanUnion:
+    """Stretches of time without overlaps, in order, and the sum of those that were let go."""
+
+    def __init__(self) -> None:
+        self._starts: list[float] = []
+        self._ends: list[float] = []
+        self._closed_s, self._floor_s = 0.0, -inf
+
+    def add(self, start_s: float, end_s: float) -> None:
+        """One stretch more; it may lie anywhere."""
+        start_s = max(start_s, self._floor_s)
+        if not start_s < end_s < inf:
+            return
+        first, last = bisect_left(self._ends, start_s), bisect_right(self._starts, end_s)
+        if first < last:
+            start_s, end_s = min(start_s, self._starts[first]), max(end_s, self._ends[last - 1])
+        self._starts[first:last], self._ends[first:last] = [start_s], [end_s]
+        if len(self._starts) > MOST_PIECES:
+            pieces = MOST_PIECES // 2
+            self._closed_s += sum(self._ends[:pieces]) - sum(self._starts[:pieces])
+            self._floor_s = self._ends[pieces - 1]
+            del self._starts[:pieces], self._ends[:pieces]
+
+    def pieces(self) -> list[tuple[float, float]]:
+        return list(zip(self._starts, self._ends, strict=True))
+
+    @property
+    def seconds(self) -> float:
+        return self._closed_s + sum(end - start for start, end in zip(self._starts, self._ends, strict=True))
+
+
+def phase_telemetry(
+    phase: Phase, seconds: float, tally: Tally, columns: Sequence[str], devices: Sequence[Device]
+) -> PhaseTelemetry:
+    """All devices in one phase."""
+    stats = {columns[place]: running.stat() for place, running in tally.running.items() if running.count}
+    gpus = []
+    for device in devices:
+        figures = {n.removeprefix(device.prefix): stat for n, stat in stats.items() if n.startswith(device.prefix)}
+        reasons = reason_shares(device, _bits(device, tally, columns))
+        gpus.append(GpuTelemetry(index=device.number, name=device.name, figures=figures, reasons=reasons))
+    prefixes = tuple(device.prefix for device in devices)
+    host = {name: stat for name, stat in stats.items() if not name.startswith(prefixes)}
+    seconds = max(0.0, seconds)
+    return PhaseTelemetry(phase=phase, seconds=seconds, samples=tally.samples, gpus=tuple(gpus), host=host)
+
+
+def _bits(device: Device, tally: Tally, columns: Sequence[str]) -> Counter[float]:
+    wanted = device.prefix + REASON_BITS
+    return next((seen for place, seen in tally.masks.items() if columns[place] == wanted), Counter())
+
+
+def reason_shares(device: Device, bits: Counter[float]) -> dict[str, float]:
+    """The share of the samples in which each reason was set, the most frequent first."""
+    shares: Counter[str] = Counter()
+    for mask, times in bits.items():
+        for name in device.reason_names(int(mask)):
+            shares[name] += times
+    return {name: round(times / bits.total(), _DIGITS) for name, times in shares.most_common()}
+
+
 def _runs(block: Block, start: int, end: int, bits: int) -> Iterator[tuple[int, int]]:
     """The stretches of rows between `start` and `end` in which none of the bits is set."""
     first = start
@@ -383,3 +367,14 @@ def _runs(block: Block, start: int, end: int, bits: int) -> Iterator[tuple[int, 
             first = at + 1
     if first < end:
         yield first, end
+
+
+def known_values(values: "array[float]") -> Sequence[float]:
+    """The values without those that are missing; the usual case, with none missing, costs one addition each."""
+    total = sum(values)
+    return values if total == total else [value for value in values if value == value]  # noqa: PLR0124 (NaN is not)
+
+
+def _mean(values: "array[float]") -> float:
+    there = known_values(values)
+    return sum(there) / len(there) if there else nan

@@ -17,39 +17,6 @@ MEANT_SHARE = 0.2
 without losing anything: clocks that were halved in fewer samples than these cost less than a tenth of the speed, which
 is no slowness. Heat and power that do hold a GPU back are set nearly all the time, or at least every other sample."""
 
-
-def under_load(telemetry: Telemetry) -> tuple[GpuUnderLoad, ...]:
-    """Every GPU that was watched while tokens were generated; none where none was."""
-    decode, found = decode_phase(telemetry), []
-    for gpu in decode.gpus if decode else ():
-        if decode and gpu.figures:
-            facts: dict[str, Any] = {}
-            for fact, (name, value) in _FACTS.items():
-                stat = gpu.figures.get(name)
-                why = f"the driver did not tell {name} while generating"
-                facts[fact] = reported(value(stat), UNDER_LOAD) if stat else not_found(why)
-            told = "clock_hz" in gpu.figures or gpu.reasons
-            meant = [name for name, share in gpu.reasons.items() if share >= MEANT_SHARE]
-            reasons = reported(meant, UNDER_LOAD) if told else not_found("the driver tells no reasons")
-            seen = GpuUnderLoad(index=gpu.index, samples=decode.samples, event_reasons=reasons, **facts)
-            found.append(bounded(seen))
-    return tuple(found)
-
-
-def throttled_fraction(telemetry: Telemetry) -> Fact[Fraction]:
-    """The share of the quota's periods in which it ran out while tokens were generated."""
-    decode = decode_phase(telemetry)
-    share = decode.host.get("cpu_throttled_share") if decode else None
-    if share is None:
-        return not_found(telemetry.unread.get("quota", "no period of a CPU quota ended meanwhile"))
-    return measured(min(1.0, max(0.0, share.mean)), f"cpu.stat, {UNDER_LOAD}")
-
-
-def decode_phase(telemetry: Telemetry) -> PhaseTelemetry | None:
-    """The phase in which tokens were generated; None where it was not sampled."""
-    return next((phase for phase in telemetry.phases if phase.phase == "decode" and phase.samples), None)
-
-
 _FACTS: dict[str, tuple[str, Callable[[Stat], float]]] = {
     "busy": ("busy", lambda stat: stat.mean),
     "memory_busy": ("memory_busy", lambda stat: stat.mean),
@@ -62,78 +29,10 @@ _FACTS: dict[str, tuple[str, Callable[[Stat], float]]] = {
     "others_busy": ("others_busy", lambda stat: stat.mean),
 }
 
-
-# When the driver named a reason for low clocks: from sample to sample, however coarse the picture is.
-# A second of heat in an hour is less than a column of a picture: it is kept, and drawn as long as it was.
-
 MOST_REASONS = 120
 FLICKER_S = 0.5
 """A reason that is set again within this was set all the while, if it was set in enough of the samples."""
 SHORTEST_S = 0.15  # Shorter than two samples, ten times a second: a limit that is touched once costs nothing
-
-
-class _Stretch(NamedTuple):
-    """From a moment to another, and for how much of that a reason was set, or a phase went on."""
-
-    start_s: float
-    end_s: float
-    set_s: float
-
-
-def reasons_seen(book: SampledRows, width_s: float) -> tuple[ReasonSeen, ...]:
-    """The stretches of every reason; what lies closer together than a picture tells is one."""
-    found = {(d.number, name): stretches for d in book.devices for name, stretches in _of_device(book, d).items()}
-    close_s, whole_s = width_s / 2, book.last_s - book.first_s
-    while len(every := [(key, one) for key in found for one in _joined(found[key], close_s)]) > MOST_REASONS:
-        if close_s > whole_s:  # each is one stretch by now
-            break
-        close_s *= 2
-    shown = []
-    for (device, name), one in every[:MOST_REASONS]:
-        start_s, end_s = (round(seconds - book.first_s, 3) for seconds in (one.start_s, one.end_s))
-        shown.append(ReasonSeen(device=device, reason=name, start_s=start_s, end_s=end_s))
-    return tuple(sorted(shown, key=lambda reason: (reason.start_s, reason.device)))
-
-
-def _of_device(book: SampledRows, device: Device) -> dict[str, list[_Stretch]]:
-    if device.prefix + REASON_BITS not in book.columns:
-        return {}
-    runs = list(_runs(book, book.columns.index(device.prefix + REASON_BITS)))
-    named = {bits: device.reason_names(bits) for bits in {bits for _, _, bits in runs}}
-    found: dict[str, list[_Stretch]] = {}
-    for start_s, end_s, bits in runs:
-        for name in named[bits]:
-            found.setdefault(name, []).append(_Stretch(start_s, end_s, end_s - start_s))
-    # Those that were no mere touch: long enough, or set again and again
-    joined = {name: _joined(stretches, FLICKER_S) for name, stretches in found.items()}
-    return {
-        name: [one for one in every if one.set_s >= max(SHORTEST_S, MEANT_SHARE * (one.end_s - one.start_s))]
-        for name, every in joined.items()
-    }
-
-
-def _runs(book: SampledRows, at: int) -> Iterator[tuple[float, float, int]]:
-    """Stretches of one value, each up to the sample after it."""
-    start_s, bits = book.first_s, 0
-    for block, rows in book.held():
-        first = 0
-        for value, group in groupby(block.columns[at][:rows]):
-            if value == value and int(value) != bits:  # noqa: PLR0124 (what was not read is as before)
-                yield start_s, block.seconds[first], bits
-                start_s, bits = block.seconds[first], int(value)
-            first += sum(1 for _ in group)
-    yield start_s, book.last_s, bits
-
-
-def _joined(stretches: Sequence[_Stretch], close_s: float) -> list[_Stretch]:
-    found: list[_Stretch] = []
-    for one in stretches:
-        if found and one.start_s - found[-1].end_s < close_s:
-            last = found.pop()
-            one = _Stretch(last.start_s, one.end_s, last.set_s + one.set_s)  # noqa: PLW2901
-        found.append(one)
-    return found
-
 
 MOST_COLUMNS, FEWEST_COLUMNS = 400, 60  # A picture is some hundred pixels wide; fewer than these show no course
 MOST_VALUES = 6000
@@ -146,8 +45,15 @@ OF_A_GPU = (
 )  # fmt: skip
 OF_THE_HOST = ("busy_cpus", "own_cpus", "others_cpus", "memory_available_bytes", "disk_read_bytes_per_s")
 
-
 _Slice = tuple[int, Block, int, int]  # A column of the picture, and the rows of a block that are in it
+
+
+class _Stretch(NamedTuple):
+    """From a moment to another, and for how much of that a reason was set, or a phase went on."""
+
+    start_s: float
+    end_s: float
+    set_s: float
 
 
 def timeline_of(book: SampledRows) -> Timeline | None:
@@ -209,3 +115,94 @@ def _spans(book: SampledRows, phase: Phase, close_s: float) -> list[Span]:
             start_s, end_s = max(start, from_s) - from_s, min(end, to_s) - from_s
             found.append(Span(phase=phase, start_s=round(start_s, 3), end_s=round(end_s, 3)))
     return found
+
+
+def reasons_seen(book: SampledRows, width_s: float) -> tuple[ReasonSeen, ...]:
+    """When the driver named a reason for low clocks; what lies closer together than a picture tells is one.
+
+    Seen from sample to sample, however coarse the picture is. A second of heat in an hour is less than a column of a
+    picture: it is kept, and drawn as long as it was.
+    """
+    found = {(d.number, name): stretches for d in book.devices for name, stretches in _of_device(book, d).items()}
+    close_s, whole_s = width_s / 2, book.last_s - book.first_s
+    while len(every := [(key, one) for key in found for one in _joined(found[key], close_s)]) > MOST_REASONS:
+        if close_s > whole_s:  # each is one stretch by now
+            break
+        close_s *= 2
+    shown = []
+    for (device, name), one in every[:MOST_REASONS]:
+        start_s, end_s = (round(seconds - book.first_s, 3) for seconds in (one.start_s, one.end_s))
+        shown.append(ReasonSeen(device=device, reason=name, start_s=start_s, end_s=end_s))
+    return tuple(sorted(shown, key=lambda reason: (reason.start_s, reason.device)))
+
+
+def _of_device(book: SampledRows, device: Device) -> dict[str, list[_Stretch]]:
+    if device.prefix + REASON_BITS not in book.columns:
+        return {}
+    runs = list(_runs(book, book.columns.index(device.prefix + REASON_BITS)))
+    named = {bits: device.reason_names(bits) for bits in {bits for _, _, bits in runs}}
+    found: dict[str, list[_Stretch]] = {}
+    for start_s, end_s, bits in runs:
+        for name in named[bits]:
+            found.setdefault(name, []).append(_Stretch(start_s, end_s, end_s - start_s))
+    # Those that were no mere touch: long enough, or set again and again
+    joined = {name: _joined(stretches, FLICKER_S) for name, stretches in found.items()}
+    return {
+        name: [one for one in every if one.set_s >= max(SHORTEST_S, MEANT_SHARE * (one.end_s - one.start_s))]
+        for name, every in joined.items()
+    }
+
+
+def _runs(book: SampledRows, at: int) -> Iterator[tuple[float, float, int]]:
+    """Stretches of one value, each up to the sample after it."""
+    start_s, bits = book.first_s, 0
+    for block, rows in book.held():
+        first = 0
+        for value, group in groupby(block.columns[at][:rows]):
+            if value == value and int(value) != bits:  # noqa: PLR0124 (what was not read is as before)
+                yield start_s, block.seconds[first], bits
+                start_s, bits = block.seconds[first], int(value)
+            first += sum(1 for _ in group)
+    yield start_s, book.last_s, bits
+
+
+def _joined(stretches: Sequence[_Stretch], close_s: float) -> list[_Stretch]:
+    found: list[_Stretch] = []
+    for one in stretches:
+        if found and one.start_s - found[-1].end_s < close_s:
+            last = found.pop()
+            one = _Stretch(last.start_s, one.end_s, last.set_s + one.set_s)  # noqa: PLW2901
+        found.append(one)
+    return found
+
+
+def under_load(telemetry: Telemetry) -> tuple[GpuUnderLoad, ...]:
+    """Every GPU that was watched while tokens were generated; none where none was."""
+    decode, found = decode_phase(telemetry), []
+    for gpu in decode.gpus if decode else ():
+        if decode and gpu.figures:
+            facts: dict[str, Any] = {}
+            for fact, (name, value) in _FACTS.items():
+                stat = gpu.figures.get(name)
+                why = f"the driver did not tell {name} while generating"
+                facts[fact] = reported(value(stat), UNDER_LOAD) if stat else not_found(why)
+            told = "clock_hz" in gpu.figures or gpu.reasons
+            meant = [name for name, share in gpu.reasons.items() if share >= MEANT_SHARE]
+            reasons = reported(meant, UNDER_LOAD) if told else not_found("the driver tells no reasons")
+            seen = GpuUnderLoad(index=gpu.index, samples=decode.samples, event_reasons=reasons, **facts)
+            found.append(bounded(seen))
+    return tuple(found)
+
+
+def throttled_fraction(telemetry: Telemetry) -> Fact[Fraction]:
+    """The share of the quota's periods in which it ran out while tokens were generated."""
+    decode = decode_phase(telemetry)
+    share = decode.host.get("cpu_throttled_share") if decode else None
+    if share is None:
+        return not_found(telemetry.unread.get("quota", "no period of a CPU quota ended meanwhile"))
+    return measured(min(1.0, max(0.0, share.mean)), f"cpu.stat, {UNDER_LOAD}")
+
+
+def decode_phase(telemetry: Telemetry) -> PhaseTelemetry | None:
+    """The phase in which tokens were generated; None where it was not sampled."""
+    return next((phase for phase in telemetry.phases if phase.phase == "decode" and phase.samples), None)

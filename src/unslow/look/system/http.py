@@ -1,13 +1,11 @@
 """The one HTTP client: a deadline for the whole exchange and a limit of size; no redirects, no proxies.
 
-The standard library's: a fifth of the import time of the ones on the shelf, and all that is needed here. And files on a
-web server, read in ranges.
+The standard library's: a fifth of the import time of the ones on the shelf, and all that is needed here.
 """
 
 import http.client
 import ipaddress
 import json
-import re
 import socket
 import ssl
 import threading
@@ -17,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, suppress
 from math import inf
 from typing import Any
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urlsplit
 
 from unslow.facts.values import Absence
 from unslow.look.system import HTTP_LIMIT_BYTES, SILENCE_S, Answer, ExchangeError, Line, LookError
@@ -28,34 +26,13 @@ _GZIP = 16 + zlib.MAX_WBITS
 Opened = Callable[[socket.socket], None]
 """Is told of the socket of an exchange, on which another thread may end the waiting with `shut`."""
 
-
-def is_loopback(host: str) -> bool:
-    """Whether a host name or address stays on this machine."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+LOCAL_HOST = "127.0.0.1"
+_EVERYWHERE = ("", "0.0.0.0", "::")  # noqa: S104 (read, not bound)
+_LARGEST_PORT = 2**16 - 1
 
 
-def check_host(url: str, named_hosts: frozenset[str]) -> None:
-    """LookError unless the URL leads to loopback or to a host that the user named."""
-    host = split_url(url)[1]
-    if not is_loopback(host) and host not in named_hosts:
-        raise LookError(f"the user did not name the host {host}, so nothing was sent to it", Absence.NOT_LOOKED)
-
-
-def split_url(url: str) -> tuple[str, str, int | None, str]:
-    """Scheme, host, port and path with query; LookError where it is no http:// or https:// URL."""
-    try:
-        parts = urlsplit(url)
-        port = parts.port
-    except ValueError as error:
-        raise LookError(f"{url!r} is not a URL: {error}") from error
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise LookError(f"{url!r} is not an http:// or https:// URL")
-    return parts.scheme, parts.hostname, port, parts.path + (f"?{parts.query}" if parts.query else "")
+class TooLargeError(LookError):
+    """The answer has more bytes than are taken."""
 
 
 def request(
@@ -102,10 +79,6 @@ def stream(
 
 def _payload(body: Any) -> bytes | None:
     return None if body is None else json.dumps(body).encode()
-
-
-class TooLargeError(LookError):
-    """The answer has more bytes than are taken."""
 
 
 class Connection:
@@ -328,20 +301,33 @@ def look_error(url: str, error: Exception) -> LookError:
     return LookError(why, how_to_get=hint)
 
 
-LOCAL_HOST = "127.0.0.1"
-_EVERYWHERE = ("", "0.0.0.0", "::")  # noqa: S104 (read, not bound)
-_LARGEST_PORT = 2**16 - 1
+def check_host(url: str, named_hosts: frozenset[str]) -> None:
+    """LookError unless the URL leads to loopback or to a host that the user named."""
+    host = split_url(url)[1]
+    if not is_loopback(host) and host not in named_hosts:
+        raise LookError(f"the user did not name the host {host}, so nothing was sent to it", Absence.NOT_LOOKED)
 
 
-def reachable_host(host: str) -> str:
-    """A host as a URL has it: who listens on every address can be asked on this machine's own."""
-    bare = host.strip("[]")
-    return LOCAL_HOST if bare in _EVERYWHERE else f"[{bare}]" if ":" in bare else bare
+def split_url(url: str) -> tuple[str, str, int | None, str]:
+    """Scheme, host, port and path with query; LookError where it is no http:// or https:// URL."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        raise LookError(f"{url!r} is not a URL: {error}") from error
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise LookError(f"{url!r} is not an http:// or https:// URL")
+    return parts.scheme, parts.hostname, port, parts.path + (f"?{parts.query}" if parts.query else "")
 
 
-def is_port(text: str) -> bool:
-    """Whether a text is a port that can be asked."""
-    return text.isdecimal() and text.isascii() and len(text) <= len(str(_LARGEST_PORT)) and int(text) <= _LARGEST_PORT
+def is_loopback(host: str) -> bool:
+    """Whether a host name or address stays on this machine."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def host_of(url: str) -> str:
@@ -357,153 +343,12 @@ def is_local_url(url: str) -> bool:
     return is_loopback(host_of(url))
 
 
-# A file on a web server, read forward in ranges that grow; only what is needed of it is fetched.
-# For URLs that the user gave: redirects are followed, but never from outside into a private network. A server that
-# knows no ranges sends the whole file: its start is read, and then hung up on.
-
-Address = ipaddress.IPv4Address | ipaddress.IPv6Address
-MOST_REDIRECTS = 5
-MOST_FETCHED_BYTES = 64 * 1024**2
-FIRST_RANGE_BYTES, LARGEST_RANGE_BYTES = 1024**2, 8 * 1024**2
-
-_CONTENT_RANGE = re.compile(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18}|\*)")
-_RANGE_PIECE_BYTES = 65_536
-_WHOLE, _RANGE = 200, 206
-_REDIRECTS = (301, 302, 303, 307, 308)
-_SILENCE_S = 15.0
-_REFUSALS = {
-    200: "sends the whole file where a part of it was asked for",
-    401: "answers 401: it asks for a login, and this program never sends one",
-    403: "answers 403: it lets nobody in without a login, or not any more",
-    404: "answers 404: not there",
-    416: "answers 416: the file is shorter than its header says",
-}
+def reachable_host(host: str) -> str:
+    """A host as a URL has it: who listens on every address can be asked on this machine's own."""
+    bare = host.strip("[]")
+    return LOCAL_HOST if bare in _EVERYWHERE else f"[{bare}]" if ":" in bare else bare
 
 
-class WebFile:
-    """Bytes of the file at a URL in the order in which they lie, for so many seconds in all."""
-
-    def __init__(self, url: str, timeout_s: float) -> None:
-        self.size: int | None = None
-        """Known once the server has answered, if it says so."""
-        self._route, self._deadline = Route(url), time.monotonic() + timeout_s
-        self._range_bytes, self._bytes_left = FIRST_RANGE_BYTES, MOST_FETCHED_BYTES
-        self._answer: Response | None = None
-        self._place = self._end = 0
-
-    def close(self) -> None:
-        if self._answer:
-            self._answer.close()
-
-    def read(self, at: int, least: int, most: int) -> bytes:
-        """From `least` to `most` bytes from `at` on, never before what was read last; fewer only at the end."""
-        if at >= self._end:
-            self._place = self._end = at  # what lies before it need not be fetched
-        while self._place < at and self._next(at - self._place):
-            pass
-        data = bytearray()
-        while len(data) < least and (chunk := self._next(most - len(data))):
-            data += chunk
-        return bytes(data)
-
-    def _next(self, most: int) -> bytes:
-        if self.size is not None and self._place >= self.size:
-            return b""
-        if self._answer is None or self._place >= self._end:
-            self.close()
-            self._answer = self._ask()
-        data = self._answer.read(min(most, self._end - self._place, _RANGE_PIECE_BYTES))
-        if not data and self.size is not None:
-            raise LookError("broke off in the middle of its answer")
-        self._place += len(data)
-        self._bytes_left -= len(data)
-        if self._bytes_left < 0:
-            raise LookError(f"has a header of more than {MOST_FETCHED_BYTES >> 20} MiB")
-        return data
-
-    def _ask(self) -> Response:
-        last = self._place + self._range_bytes - 1
-        self._range_bytes = min(2 * self._range_bytes, LARGEST_RANGE_BYTES)
-        headers = {"Range": f"bytes={self._place}-{last}", "Accept-Encoding": "identity"}
-        self._answer = answer = self._route.get(headers, self._deadline)  # from here on it is closed with the file
-        if answer.header("Content-Encoding") not in ("", "identity"):
-            raise LookError("sends the file in a packed form, which was not asked for")
-        if answer.status == _RANGE:
-            self._end = self._checked_end(answer.header("Content-Range"), last)
-        elif answer.status == _WHOLE and self._place == 0:
-            self.size = answer.length
-            self._end = MOST_FETCHED_BYTES + 1
-        else:
-            absence = Absence.NOT_FOUND if answer.status == 404 else Absence.FAILED  # noqa: PLR2004
-            raise LookError(_REFUSALS.get(answer.status, f"answers {answer.status}"), absence)
-        return answer
-
-    def _checked_end(self, told: str, last: int) -> int:
-        """Where the range ends that the answer says it holds; LookError where it was not asked for."""
-        found = _CONTENT_RANGE.fullmatch(told)
-        if not found or int(found[1]) != self._place or not self._place <= int(found[2]) <= last:
-            raise LookError(f"was asked for the bytes {self._place} to {last} and answers {told[:64]!r}")
-        if found[3] != "*":
-            size = int(found[3])
-            if size <= int(found[2]) or self.size not in (None, size):
-                raise LookError(f"says that the file has {size} bytes, which can't be")
-            self.size = size
-        return int(found[2]) + 1
-
-
-class Route:
-    """The way from the URL that was given to the one that answers."""
-
-    def __init__(self, given: str) -> None:
-        self.given = self.url = given
-        self._redirects_left = MOST_REDIRECTS
-        self._from_inside: bool | None = None
-
-    def get(self, headers: Mapping[str, str], deadline: float) -> Response:
-        """The answer of wherever the route leads; redirects are followed."""
-        while True:
-            connection = Connection(self.url, named=self.given, addresses=self.addresses)
-            answer = connection.send("GET", split_url(self.url)[3], None, headers, deadline, _SILENCE_S)
-            if answer.status not in _REDIRECTS:
-                return answer
-            answer.close()
-            self.follow(answer.header("Location"))
-
-    def addresses(self) -> list[Address]:
-        """Where to connect to, looked up once and checked; LookError where the way must not lead there."""
-        _, host, port, _ = split_url(self.url)
-        try:
-            answers = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        except (OSError, UnicodeError) as error:
-            raise LookError(f"the host {host!r} is not known: {error}") from error
-        found = [ipaddress.ip_address(str(where[0]).partition("%")[0]) for *_, where in answers]
-        if self._from_inside is None:
-            self._from_inside = is_inside(found)
-        if is_inside(found) and not self._from_inside:
-            raise LookError(f"leads to {host}, in a private network, which is not followed")
-        return found
-
-    def follow(self, location: str | None) -> None:
-        self._redirects_left -= 1
-        if self._redirects_left < 0:
-            raise LookError(f"redirects more than {MOST_REDIRECTS} times")
-        self.url = redirected(self.url, location)
-
-
-def is_inside(found: Iterable[Address]) -> bool:
-    """Whether any of them is not an address of the public internet: loopback, a home or a company's network."""
-    return any(a.is_multicast or not a.is_global for a in found)
-
-
-def redirected(url: str, location: str | None) -> str:
-    """The URL that an answer sends to; LookError where that is no web address, or no longer an encrypted one."""
-    if not location:
-        raise LookError("redirects to nowhere")
-    try:
-        target = urljoin(url, location)
-    except ValueError as error:
-        raise LookError(f"redirects to {location[:64]!r}: {error}") from error
-    scheme, host, _, _ = split_url(target)
-    if (split_url(url)[0], scheme) == ("https", "http"):
-        raise LookError(f"redirects from https:// to http://{host}, which is not followed")
-    return target
+def is_port(text: str) -> bool:
+    """Whether a text is a port that can be asked."""
+    return text.isdecimal() and text.isascii() and len(text) <= len(str(_LARGEST_PORT)) and int(text) <= _LARGEST_PORT

@@ -33,6 +33,10 @@ from unslow.look.system import (
     http,
 )
 
+LATE = "the time for measuring was over"
+STOPPED = "it was stopped"
+_LEAST_S = 0.05
+
 
 class LiveSystem:
     """Reads this machine; talks only to loopback and to the hosts that the user named."""
@@ -180,22 +184,13 @@ def _look_error(what: str, error: OSError) -> LookError:
     return LookError(f"{what}: {error.strerror or error}")
 
 
-# The machine through a door that closes: when the time is up, or when the user has seen enough.
-# What is being asked then ends with a LookError like any other, so that whoever asks keeps what it has. A second wish
-# to stop is a KeyboardInterrupt wherever it comes.
-
-LATE = "the time for measuring was over"
-STOPPED = "it was stopped"
-_LEAST_S = 0.05
-
-
-def was_closed(error: LookError) -> bool:
-    """Whether it was the door that ended an exchange, and not the server."""
-    return error.why in (LATE, STOPPED)
-
-
 class ClosingSystem(LiveSystem):
-    """Any thread may ask; only the one that it belongs to is stopped in the middle of what it does."""
+    """The machine through a door that closes: when the time is up, or when the user has seen enough.
+
+    What is being asked then ends with a LookError like any other, so that whoever asks keeps what it has. A second wish
+    to stop is a KeyboardInterrupt wherever it comes. Any thread may ask; only the one that it belongs to is stopped in
+    the middle of what it does.
+    """
 
     def __init__(self, named_hosts: Sequence[str] = ()) -> None:
         super().__init__(named_hosts)
@@ -312,3 +307,8 @@ class ClosingSystem(LiveSystem):
             raise LookError(STOPPED, Absence.NOT_LOOKED)
         if self.is_late:
             raise LookError(LATE, Absence.NOT_LOOKED, "give it more time with --thorough")
+
+
+def was_closed(error: LookError) -> bool:
+    """Whether it was the door that ended an exchange, and not the server."""
+    return error.why in (LATE, STOPPED)

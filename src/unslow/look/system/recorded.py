@@ -37,67 +37,15 @@ KEPT_VARIABLES = ("LLAMA_", "GGML_", "CUDA_", "HIP_", "ROCR_", "HSA_", "OLLAMA_"
 _MOST_SOCKETS = 100_000
 _SHORT = 200  # an error message; anything longer that is no JSON might hold a prompt
 
-
-def masked_bytes(data: bytes) -> str:
-    """What a file holds, without what is nobody's business."""
-    return masked_text(data.decode("utf-8", "replace"))
-
-
-def _words(data: bytes) -> str:
-    return "\0".join(masked_command(data.decode("utf-8", "replace").split("\0")))
-
-
-def _variables(data: bytes) -> str:
-    words = (w.partition("=") for w in data.decode("utf-8", "replace").split("\0") if w.startswith(KEPT_VARIABLES))
-    return "\0".join(f"{k}={v}" for k, v in masked_environment({k: v for k, _, v in words}).items())
-
-
-def _listeners(data: bytes) -> str:
-    """The table of sockets without the connections: with whom this machine talks is nobody's business."""
-    head, *rows = data.decode("utf-8", "replace").splitlines()[:_MOST_SOCKETS] or [""]
-    return "\n".join([head, *(row for row in rows if row.split()[3:4] == ["0A"])]) + "\n"
-
-
-_FORMS: dict[str, Callable[[bytes], str]] = {
-    "/environ": _variables,
-    "/cmdline": _words,
-    "/proc/net/tcp": _listeners,
-    "/proc/net/tcp6": _listeners,
-}
-"""What is kept of files that hold more than a recording should, by the end of their path."""
-
-
-def without_prompts(slots: str) -> str:
-    """The answer of /slots without what people asked and what they were told."""
-    try:
-        answer = msgspec.json.decode(slots)
-    except (msgspec.MsgspecError, RecursionError):
-        return slots if len(slots) < _SHORT else ""
-    for slot in answer if isinstance(answer, list) else []:
-        for name in ("prompt", "generated") if isinstance(slot, dict) else ():
-            slot.pop(name, None)
-    return msgspec.json.encode(answer).decode()
-
-
-def masked_json(value: Any) -> Any:
-    """An answer with every text in it masked."""
-    match value:
-        case str():
-            return masked_text(value)
-        case list() | tuple():
-            return [masked_json(v) for v in value]
-        case dict():
-            return {k: masked_json(v) for k, v in value.items()}
-        case _:
-            return value
-
-
 T = TypeVar("T")
 
 INDEX = "recording.jsonl"
 CLOCK = "clock"  # The question of what time it is; all others have a word for their kind before them
 LARGEST_RECORDING_BYTES = 256 * 1024**2
 LARGEST_STREAM_BYTES = 64 * 1024**2
+
+UNRECORDED = "secret "
+"""How the name of a question starts whose answer is used and written down nowhere, such as a file of keys."""
 
 
 class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -123,6 +71,91 @@ def is_recording(folder: Path) -> bool:
     return (folder / INDEX).is_file()
 
 
+class RecordedSystem:
+    """Answers from a recording; what was never asked was never seen. Any thread may ask."""
+
+    def __init__(self, folder: Path) -> None:
+        self._answers: dict[str, deque[tuple[int, Entry]]] = defaultdict(deque)  # with their lines
+        for line, entry in enumerate(read_entries(folder / INDEX)):
+            queue = self._answers[entry.question]
+            queue.append((line, queue[-1][1] if entry.again and queue else entry))
+        self._clock = list(self._answers.pop(CLOCK, ()))
+        self._lock = Lock()
+        self._at, self._seconds = -1, 0.0
+
+    def holds(self, question: str) -> bool:
+        """Whether the question was asked when this was recorded."""
+        return question in self._answers
+
+    def _entry(self, question: str) -> Entry:
+        with self._lock:
+            queue = self._answers.get(question)
+            if not queue:
+                raise LookError(f"not in the recording: {question}", Absence.NOT_LOOKED)
+            line, entry = queue.popleft() if len(queue) > 1 else queue[0]
+            self._at = line
+        return entry
+
+    def _next(self, question: str) -> Any:
+        entry = self._entry(question)
+        if entry.error:
+            raise entry.failure()
+        return entry.answer
+
+    def _bytes(self, question: str) -> bytes:
+        return converted(self._next(question), str).encode("utf-8", "surrogateescape")
+
+    def read_bytes(self, path: str, *_given: Any, **_named: Any) -> bytes:
+        return self._bytes(f"file {path}")
+
+    def read_head(self, path: str, limit: int) -> bytes:
+        return self._bytes(f"head {path}")
+
+    def read_tail(self, path: str, limit: int) -> bytes:
+        return self._bytes(f"tail {path}")
+
+    def list_dir(self, path: str) -> list[str]:
+        return converted(self._next(f"folder {path}"), list[str])
+
+    def read_link(self, path: str) -> str:
+        return converted(self._next(f"link {path}"), str)
+
+    def run(self, command: Sequence[str], *_given: Any, **_named: Any) -> Finished:
+        return converted(self._next(f"command {' '.join(command)}"), Finished)
+
+    def request(self, method: str, url: str, *_given: Any, **_named: Any) -> Answer:
+        status, text, content_type = converted(self._next(f"http {method} {url}"), tuple[int, str, str])
+        return Answer(status, text.encode(), content_type)
+
+    def stream(self, url: str, *_given: Any, **_named: Any) -> Iterator[Line]:
+        entry = self._entry(f"stream {url}")
+        for seconds, text in unpacked_stream(entry.answer):
+            yield Line(seconds, text)
+        if entry.error:
+            raise entry.failure()
+
+    def ask(self, name: str, question: Callable[[], Any]) -> Any:
+        return self._next(f"ask {name}")
+
+    def now(self) -> str:
+        return converted(self._next("now"), str)
+
+    def clock(self) -> float:
+        with self._lock:
+            if not self._clock:
+                raise LookError("not in the recording: the clock", Absence.NOT_LOOKED)
+            place = min(bisect_right(self._clock, self._at, key=lambda c: c[0]), len(self._clock) - 1)
+            self._at = max(self._at, self._clock[place][0])
+            self._seconds = max(self._seconds, converted(self._clock[place][1].answer, float))
+            return self._seconds
+
+    def sleep(self, seconds: float) -> None:
+        """No need to wait for what has already happened."""
+
+    def live(self) -> Live:
+        raise LookError("a recording is not the machine itself", Absence.NOT_LOOKED)
+
+
 def read_entries(path: Path) -> Iterator[Entry]:
     """Every line of the file; UserError where one is none."""
     if path.stat().st_size > LARGEST_RECORDING_BYTES:
@@ -145,10 +178,6 @@ def unpacked_stream(answer: Any) -> list[tuple[float, str]]:
         return msgspec.json.decode(text, type=list[tuple[float, str]])
     except (binascii.Error, zlib.error, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise LookError(f"the recording does not fit: {error}") from error
-
-
-UNRECORDED = "secret "
-"""How the name of a question starts whose answer is used and written down nowhere, such as a file of keys."""
 
 
 class Recorder:
@@ -260,86 +289,55 @@ def _failed(question: str, error: LookError) -> Entry:
     return Entry(question, error=masked_text(error.why), absence=error.absence, kind=kind)
 
 
-class RecordedSystem:
-    """Answers from a recording; what was never asked was never seen. Any thread may ask."""
+def masked_bytes(data: bytes) -> str:
+    """What a file holds, without what is nobody's business."""
+    return masked_text(data.decode("utf-8", "replace"))
 
-    def __init__(self, folder: Path) -> None:
-        self._answers: dict[str, deque[tuple[int, Entry]]] = defaultdict(deque)  # with their lines
-        for line, entry in enumerate(read_entries(folder / INDEX)):
-            queue = self._answers[entry.question]
-            queue.append((line, queue[-1][1] if entry.again and queue else entry))
-        self._clock = list(self._answers.pop(CLOCK, ()))
-        self._lock = Lock()
-        self._at, self._seconds = -1, 0.0
 
-    def holds(self, question: str) -> bool:
-        """Whether the question was asked when this was recorded."""
-        return question in self._answers
+def masked_json(value: Any) -> Any:
+    """An answer with every text in it masked."""
+    match value:
+        case str():
+            return masked_text(value)
+        case list() | tuple():
+            return [masked_json(v) for v in value]
+        case dict():
+            return {k: masked_json(v) for k, v in value.items()}
+        case _:
+            return value
 
-    def _entry(self, question: str) -> Entry:
-        with self._lock:
-            queue = self._answers.get(question)
-            if not queue:
-                raise LookError(f"not in the recording: {question}", Absence.NOT_LOOKED)
-            line, entry = queue.popleft() if len(queue) > 1 else queue[0]
-            self._at = line
-        return entry
 
-    def _next(self, question: str) -> Any:
-        entry = self._entry(question)
-        if entry.error:
-            raise entry.failure()
-        return entry.answer
+def without_prompts(slots: str) -> str:
+    """The answer of /slots without what people asked and what they were told."""
+    try:
+        answer = msgspec.json.decode(slots)
+    except (msgspec.MsgspecError, RecursionError):
+        return slots if len(slots) < _SHORT else ""
+    for slot in answer if isinstance(answer, list) else []:
+        for name in ("prompt", "generated") if isinstance(slot, dict) else ():
+            slot.pop(name, None)
+    return msgspec.json.encode(answer).decode()
 
-    def _bytes(self, question: str) -> bytes:
-        return converted(self._next(question), str).encode("utf-8", "surrogateescape")
 
-    def read_bytes(self, path: str, *_given: Any, **_named: Any) -> bytes:
-        return self._bytes(f"file {path}")
+def _words(data: bytes) -> str:
+    return "\0".join(masked_command(data.decode("utf-8", "replace").split("\0")))
 
-    def read_head(self, path: str, limit: int) -> bytes:
-        return self._bytes(f"head {path}")
 
-    def read_tail(self, path: str, limit: int) -> bytes:
-        return self._bytes(f"tail {path}")
+def _variables(data: bytes) -> str:
+    words = (w.partition("=") for w in data.decode("utf-8", "replace").split("\0") if w.startswith(KEPT_VARIABLES))
+    return "\0".join(f"{k}={v}" for k, v in masked_environment({k: v for k, _, v in words}).items())
 
-    def list_dir(self, path: str) -> list[str]:
-        return converted(self._next(f"folder {path}"), list[str])
 
-    def read_link(self, path: str) -> str:
-        return converted(self._next(f"link {path}"), str)
+def _listeners(data: bytes) -> str:
+    """The table of sockets without the connections: with whom this machine talks is nobody's business."""
+    head, *rows = data.decode("utf-8", "replace").splitlines()[:_MOST_SOCKETS] or [""]
+    return "\n".join([head, *(row for row in rows if row.split()[3:4] == ["0A"])]) + "\n"
 
-    def run(self, command: Sequence[str], *_given: Any, **_named: Any) -> Finished:
-        return converted(self._next(f"command {' '.join(command)}"), Finished)
 
-    def request(self, method: str, url: str, *_given: Any, **_named: Any) -> Answer:
-        status, text, content_type = converted(self._next(f"http {method} {url}"), tuple[int, str, str])
-        return Answer(status, text.encode(), content_type)
-
-    def stream(self, url: str, *_given: Any, **_named: Any) -> Iterator[Line]:
-        entry = self._entry(f"stream {url}")
-        for seconds, text in unpacked_stream(entry.answer):
-            yield Line(seconds, text)
-        if entry.error:
-            raise entry.failure()
-
-    def ask(self, name: str, question: Callable[[], Any]) -> Any:
-        return self._next(f"ask {name}")
-
-    def now(self) -> str:
-        return converted(self._next("now"), str)
-
-    def clock(self) -> float:
-        with self._lock:
-            if not self._clock:
-                raise LookError("not in the recording: the clock", Absence.NOT_LOOKED)
-            place = min(bisect_right(self._clock, self._at, key=lambda c: c[0]), len(self._clock) - 1)
-            self._at = max(self._at, self._clock[place][0])
-            self._seconds = max(self._seconds, converted(self._clock[place][1].answer, float))
-            return self._seconds
-
-    def sleep(self, seconds: float) -> None:
-        """No need to wait for what has already happened."""
-
-    def live(self) -> Live:
-        raise LookError("a recording is not the machine itself", Absence.NOT_LOOKED)
+_FORMS: dict[str, Callable[[bytes], str]] = {
+    "/environ": _variables,
+    "/cmdline": _words,
+    "/proc/net/tcp": _listeners,
+    "/proc/net/tcp6": _listeners,
+}
+"""What is kept of files that hold more than a recording should, by the end of their path."""

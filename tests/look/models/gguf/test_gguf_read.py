@@ -121,13 +121,13 @@ def test_all_parts_of_a_model_are_read_from_any_of_them(tmp_path):
         assert (found.missing_bytes, found.cut_tensor) == (76, "blk.1.ffn_up.weight")
 
 
-def test_a_missing_part_is_named(tmp_path):
+def test_a_missing_part_is_named(tmp_path, wording):
     paths = write_parts(tmp_path)
     paths[1].unlink()
     with pytest.raises(LookError, match=r"00002-of-00003\.gguf: not there") as caught:
         read_gguf(LIVE, str(paths[0]))
     assert caught.value.absence is Absence.NOT_FOUND
-    assert "all of its parts" in caught.value.how_to_get
+    wording(caught.value.how_to_get)
 
 
 def test_a_part_under_another_name_does_not_pass_for_the_model(tmp_path, wording):
@@ -172,11 +172,12 @@ def test_parts_on_the_web_keep_the_rest_of_the_address():
         part_urls("http://[::1/m.gguf")
 
 
-def test_what_is_no_file_is_not_opened(tmp_path):
+def test_what_is_no_file_is_not_opened(tmp_path, wording):
     os.mkfifo(tmp_path / "pipe.gguf")
     for path in (tmp_path / "pipe.gguf", tmp_path, Path("/dev/zero")):
-        with pytest.raises(LookError, match="is not a file"):
+        with pytest.raises(LookError) as refused:
             read_gguf(LIVE, str(path))
+        wording(refused.value.why, tells=str(path))
 
 
 @pytest.mark.parametrize("path", ["/nowhere/m.gguf", "bad\0name.gguf"])
@@ -236,9 +237,10 @@ def test_a_pipe_that_ends_too_soon(wording):
     wording(refused.value.why, tells="standard input")
 
 
-def test_a_pipe_that_claims_a_petabyte():
-    with pytest.raises(LookError, match="header of more than"):
+def test_a_pipe_that_claims_a_petabyte(wording):
+    with pytest.raises(LookError) as refused:
         piped(header(0, 1, struct.pack("<Q", 1) + b"k" + struct.pack("<IQ", 8, 2**50)))
+    wording(refused.value.why)
 
 
 def test_a_pipe_that_says_nothing():

@@ -25,12 +25,32 @@ MOST_LOOKS = 120
 _FEWEST_TOKENS, _SHORTEST_S = 8, 1.0
 T = TypeVar("T", bound=Hashable)
 
+HOST_SECONDS = 3.0
+HOST_SLICES = 6
+"""Looks at the work come this often, as requests come in waves: a wave that ends before the last look has still run."""
+HOST_QUESTION = "telemetry of the host"
+_IDLE = not_found("no request was being answered meanwhile", "watch it while it answers one, or let it be measured")
+_WAVES = not_found("requests were answered for a part of the time only")
+_NO_GPU = not_found("no driver of a GPU was there to be watched", "run `nvidia-smi dmon -s pucm` meanwhile")
+
+ROUTE_TRIES = 3  # The fastest counts: a name that has to wait does so every time
+_LOCAL = ("localhost", "127.0.0.1", "::1")
+_SHORTEST = {"llama.cpp": "/health", "vLLM": "/health", "SGLang": "/health", "TGI": "/health", "Ollama": "/api/version"}
+_ANY = "/v1/models"
+
 
 class Look(NamedTuple):
     """The work at one moment."""
 
     at_s: float
     work: Work
+
+
+class Each(NamedTuple):
+    """The speed of one request, and among how many."""
+
+    speed: Fact[float]
+    among: float = 0.0
 
 
 def perform_traffic(system: System, target: Target, plan: Plan, progress: Progress) -> Run:
@@ -150,13 +170,6 @@ def _goes_on(before: dict[int, Decoding], after: dict[int, Decoding], slot: int)
     return slot in before and before[slot].task == after[slot].task
 
 
-class Each(NamedTuple):
-    """The speed of one request, and among how many."""
-
-    speed: Fact[float]
-    among: float = 0.0
-
-
 def speed_of_each(looks: Sequence[Look]) -> Each:
     """What a request got while it and those beside it went on: whoever comes or goes takes a part of a step or two."""
     steady = [(two.at_s - one.at_s, *grown) for one, two in pairwise(looks) if (grown := _steady(one.work, two.work))]
@@ -210,20 +223,11 @@ def speed_alone(looks: Sequence[Look], source: str) -> Fact[float]:
     return measured(tokens / seconds, source)
 
 
-# The machine of a server for a few seconds, without sending anything: who else uses its processors and its GPUs.
-# Where requests of others are answered, what the devices do meanwhile counts as what they do while generating.
-
-HOST_SECONDS = 3.0
-HOST_SLICES = 6
-"""Looks at the work come this often, as requests come in waves: a wave that ends before the last look has still run."""
-HOST_QUESTION = "telemetry of the host"
-_IDLE = not_found("no request was being answered meanwhile", "watch it while it answers one, or let it be measured")
-_WAVES = not_found("requests were answered for a part of the time only")
-_NO_GPU = not_found("no driver of a GPU was there to be watched", "run `nvidia-smi dmon -s pucm` meanwhile")
-
-
 def perform_host(system: System, target: Target, plan: Plan, progress: Progress) -> Run:
-    """What the machine did; its GPUs under load only where there was one."""
+    """What the server's machine does for a few seconds, without sending anything: who else uses processors and GPUs.
+
+    Where requests of others are answered, what the devices do meanwhile counts as what they do while generating.
+    """
     if not is_here(target):
         elsewhere = LookError("the server runs on another machine", how_to_get="run unslow there")
         return Run(**dict.fromkeys(("others_cpus", "busiest_others", "gpus", "telemetry"), unknown(elsewhere)))
@@ -271,18 +275,12 @@ def generates(before: Work | None, after: Work | None) -> bool:
     return bool(before.tokens_per_s and after.tokens_per_s)
 
 
-# The ways to a server: its shortest question by the address that was given, and by the other names of this machine.
-# A name that stands for several addresses is tried one after the other. Where the server listens on one of them only, a
-# client may wait for the first to fail before it tries the second, with every request.
-
-ROUTE_TRIES = 3  # The fastest counts: a name that has to wait does so every time
-_LOCAL = ("localhost", "127.0.0.1", "::1")
-_SHORTEST = {"llama.cpp": "/health", "vLLM": "/health", "SGLang": "/health", "TGI": "/health", "Ollama": "/api/version"}
-_ANY = "/v1/models"
-
-
 def perform_routes(system: System, target: Target, plan: Plan, progress: Progress) -> Run:  # noqa: ARG001 (every trial is called so)
-    """Every way, and how long it takes."""
+    """The ways to a server: its shortest question by the address that was given and by the other names of this machine.
+
+    A name that stands for several addresses is tried one after the other. Where the server listens on one of them only,
+    a client may wait for the first to fail before it tries the second, with every request.
+    """
     path = next((path for name, path in _SHORTEST.items() if target.runtime.endswith(name)), _ANY)
     hosts = hosts_of(target.url)
     routes = []

@@ -12,51 +12,15 @@ from unslow.look.requests import Target
 from unslow.look.server_answers import Metrics, objects_at, parse_metrics, value_at, word_at
 from unslow.look.system import LookError, System, read_text
 
+_PORT = re.compile("[0-9]{1,5}")
+_MOST = 2**31
+
 
 class Decoding(NamedTuple):
     """A slot that generates: which task, and how many tokens so far."""
 
     task: int
     tokens: int
-
-
-def parse_speed(before: dict[int, Decoding], after: dict[int, Decoding], seconds: float, source: str) -> Fact[float]:
-    """The speed between two looks at slots."""
-    # with no token at the first look, its prompt was still being read
-    kept = {s: d.tokens for s, d in before.items() if d.tokens and s in after and after[s].task == d.task}
-    moved = {s: after[s].tokens - tokens for s, tokens in kept.items()}
-    moved = {slot: tokens for slot, tokens in moved.items() if tokens > 0}
-    if len(moved) != 1 or len(after) > 1 or seconds <= 0:
-        return _not_one(several=len(after) > 1)
-    return _speed(next(iter(moved.values())), seconds, source)
-
-
-def _not_one(*, several: bool) -> Fact[float]:
-    why = "several requests share the server" if several else "no request was being answered throughout"
-    return not_found(f"{why}, so the speed of one can't be told")
-
-
-def _speed(tokens: float, seconds: float, source: str) -> Fact[float]:
-    return measured(tokens / seconds, f"two looks at {source}, {seconds:.1f} s apart")
-
-
-def parse_slots(slots: Any) -> dict[int, Decoding]:
-    """The slots that are generating now."""
-    listed = [s for s in slots if isinstance(s, dict)] if isinstance(slots, list) else []
-    busy = [s for s in listed if s.get("is_processing") is True and isinstance(s.get("id"), int)]
-    return {s["id"]: Decoding(s.get("id_task", -1), decoded_tokens(s)) for s in busy}
-
-
-def decoded_tokens(slot: dict[str, Any]) -> int:
-    """The count of generated tokens: in a list of one in newer builds, in the object itself in older ones."""
-    next_token = slot.get("next_token")
-    first = next_token[0] if isinstance(next_token, list) and next_token else next_token
-    count = first.get("n_decoded") if isinstance(first, dict) else None
-    return count if isinstance(count, int) else 0
-
-
-_PORT = re.compile("[0-9]{1,5}")
-_MOST = 2**31
 
 
 class Asked(NamedTuple):
@@ -95,6 +59,15 @@ class Work(NamedTuple):
     """Of the requests that are answered, where the server shows what it still had of them."""
 
 
+def read_work(system: System, target: Target) -> Work:
+    """The work of a server now; LookError where it shows none of it."""
+    read = next((read for name, read in _READERS.items() if target.runtime.endswith(name)), None)
+    if read is None:
+        why = f"{target.runtime or 'this server'} does not show what it is doing"
+        raise LookError(why, Absence.NOT_SUPPORTED, "run unslow while it is idle")
+    return read(system, target)
+
+
 def speed_of_one(before: Work, after: Work, seconds: float) -> Fact[float]:
     """The speed of the only request between two looks: by its slot, else by the server's counters."""
     source = after.source
@@ -108,13 +81,24 @@ def speed_of_one(before: Work, after: Work, seconds: float) -> Fact[float]:
     return _speed(tokens, seconds, source)
 
 
-def read_work(system: System, target: Target) -> Work:
-    """The work of a server now; LookError where it shows none of it."""
-    read = next((read for name, read in _READERS.items() if target.runtime.endswith(name)), None)
-    if read is None:
-        why = f"{target.runtime or 'this server'} does not show what it is doing"
-        raise LookError(why, Absence.NOT_SUPPORTED, "run unslow while it is idle")
-    return read(system, target)
+def parse_speed(before: dict[int, Decoding], after: dict[int, Decoding], seconds: float, source: str) -> Fact[float]:
+    """The speed between two looks at slots."""
+    # with no token at the first look, its prompt was still being read
+    kept = {s: d.tokens for s, d in before.items() if d.tokens and s in after and after[s].task == d.task}
+    moved = {s: after[s].tokens - tokens for s, tokens in kept.items()}
+    moved = {slot: tokens for slot, tokens in moved.items() if tokens > 0}
+    if len(moved) != 1 or len(after) > 1 or seconds <= 0:
+        return _not_one(several=len(after) > 1)
+    return _speed(next(iter(moved.values())), seconds, source)
+
+
+def _speed(tokens: float, seconds: float, source: str) -> Fact[float]:
+    return measured(tokens / seconds, f"two looks at {source}, {seconds:.1f} s apart")
+
+
+def _not_one(*, several: bool) -> Fact[float]:
+    why = "several requests share the server" if several else "no request was being answered throughout"
+    return not_found(f"{why}, so the speed of one can't be told")
 
 
 def _of_slots(server: Server) -> Work:
@@ -142,10 +126,11 @@ def _of_slots(server: Server) -> Work:
     return Work(f"{server.url}/slots", len(busy), waiting, decoding=busy, asked=asked, prompts=prompts)
 
 
-def _of_gauges(server: Server, prefix: str, running: str, waiting: str) -> Work:
-    metrics = _metrics(server, prefix)
-    answered, waits = (metrics.total(f"{prefix}{name}").value_or(None) for name in (running, waiting))
-    return Work(metrics.source, answered, waits)
+def parse_slots(slots: Any) -> dict[int, Decoding]:
+    """The slots that are generating now."""
+    listed = [s for s in slots if isinstance(s, dict)] if isinstance(slots, list) else []
+    busy = [s for s in listed if s.get("is_processing") is True and isinstance(s.get("id"), int)]
+    return {s["id"]: Decoding(s.get("id_task", -1), decoded_tokens(s)) for s in busy}
 
 
 def parse_prompts(slots: Iterable[dict[str, Any]]) -> tuple[TaskPrompt, ...]:
@@ -162,6 +147,14 @@ def parse_prompts(slots: Iterable[dict[str, Any]]) -> tuple[TaskPrompt, ...]:
     return tuple(found)
 
 
+def decoded_tokens(slot: dict[str, Any]) -> int:
+    """The count of generated tokens: in a list of one in newer builds, in the object itself in older ones."""
+    next_token = slot.get("next_token")
+    first = next_token[0] if isinstance(next_token, list) and next_token else next_token
+    count = first.get("n_decoded") if isinstance(first, dict) else None
+    return count if isinstance(count, int) else 0
+
+
 def parse_asked(params: Any) -> Asked:
     """What the parameters of a request say; a grammar is told only by a server that is being debugged."""
     top_k, grammar, logprobs = (value_at(params, name) for name in ("top_k", "grammar", "n_probs"))
@@ -170,6 +163,12 @@ def parse_asked(params: Any) -> Asked:
         grammar[:200] if isinstance(grammar, str) else None,
         logprobs if type(logprobs) is int and 0 <= logprobs < 2**31 else None,
     )
+
+
+def _of_gauges(server: Server, prefix: str, running: str, waiting: str) -> Work:
+    metrics = _metrics(server, prefix)
+    answered, waits = (metrics.total(f"{prefix}{name}").value_or(None) for name in (running, waiting))
+    return Work(metrics.source, answered, waits)
 
 
 def _vllm(system: System, target: Target) -> Work:

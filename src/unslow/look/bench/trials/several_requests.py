@@ -15,14 +15,20 @@ from unslow.look.bench.trials.single_requests import Asker, Wanted, first_token_
 from unslow.look.requests import AskError, Plan, Question, Reply, Target
 from unslow.look.system import LookError, System, converted, unknown
 
-# One request alone, then several at the same time: what more users get, and what each of them waits for.
-# On a llama-server each is sent to a slot of its own that holds no conversation. The answers come in any order, so that
-# a recording holds only what was made of them.
-
 USUAL_AT_ONCE, USUAL_AT_ONCE_IN_BATCHES = 4, 8
 MOST_AT_ONCE = 64
 PROMPT_TOKENS = 64  # At most, of the protocol's prompts
 _FEWEST_TIMED = 4
+
+TURNS = 3
+MORE_TOKENS, ANSWER_TOKENS = 96, 24
+FIRST_TURN = Wanted("a conversation", fewest=192, most=1280)
+"""Longer than the window of models in which some layers see the last tokens only, which is 1,024 at most as a rule."""
+_RESERVED = 2 * TURNS * (MORE_TOKENS + ANSWER_TOKENS)
+"""Of the context, for what comes after the first prompt; twice that, as an answer's text may take more tokens again."""
+_TELLING_S, _TELLING_SHARE = 0.1, 1.0
+"""What the first prompt must take beyond the shortest one for times to tell. Less is noise: an idle vLLM on an H200
+reads 512 tokens in 19 ms as a rule and in 94 ms now and then, and launches take as long for 100 tokens as for 1,000."""
 
 
 class AnsweredAtOnce(NamedTuple):
@@ -47,8 +53,21 @@ class AnsweredAtOnce(NamedTuple):
         return (self.reply.generated_tokens - 1) * max(0.0, within_s) / self.decode_s
 
 
+class SaidTurn(NamedTuple):
+    """A turn as it was answered: all tokens of its prompt, those of the reply's count, and the time."""
+
+    whole: int
+    computed: int
+    first_s: float
+    is_told: bool
+
+
 def perform_at_once(system: System, target: Target, plan: Plan, progress: Progress) -> Run:
-    """One, then several."""
+    """One request alone, then several at the same time: what more users get, and what each of them waits for.
+
+    On a llama-server each is sent to a slot of its own that holds no conversation. The answers come in any order, so
+    that a recording holds only what was made of them.
+    """
     usual = USUAL_AT_ONCE_IN_BATCHES if target.runtime.startswith(IN_BATCHES) else USUAL_AT_ONCE
     most = min(MOST_AT_ONCE, plan.at_once or len(plan.slots) or (usual if plan.slot is None else 1))
     if most < 2:  # noqa: PLR2004 (one is not several)
@@ -119,33 +138,13 @@ def at_once_of(answers: list[AnsweredAtOnce | AskError]) -> AtOnce:
     return AtOnce(requests=len(whole), tokens_per_s=tokens_per_s, first_token_s=first_token_s)
 
 
-# A conversation of a few turns, with whatever prompt cache the server is set up with: is only what is new computed.
-# Each turn goes on from the text of the one before, the model's own answer in it, on the same slot, as a chat does.
-# What was computed is what the server says, and where it does not say, what the time to the first token tells: the
-# first turn, which no cache can know, shows what a token takes.
-
-TURNS = 3
-MORE_TOKENS, ANSWER_TOKENS = 96, 24
-FIRST_TURN = Wanted("a conversation", fewest=192, most=1280)
-"""Longer than the window of models in which some layers see the last tokens only, which is 1,024 at most as a rule."""
-_RESERVED = 2 * TURNS * (MORE_TOKENS + ANSWER_TOKENS)
-"""Of the context, for what comes after the first prompt; twice that, as an answer's text may take more tokens again."""
-_TELLING_S, _TELLING_SHARE = 0.1, 1.0
-"""What the first prompt must take beyond the shortest one for times to tell. Less is noise: an idle vLLM on an H200
-reads 512 tokens in 19 ms as a rule and in 94 ms now and then, and launches take as long for 100 tokens as for 1,000."""
-
-
-class SaidTurn(NamedTuple):
-    """A turn as it was answered: all tokens of its prompt, those of the reply's count, and the time."""
-
-    whole: int
-    computed: int
-    first_s: float
-    is_told: bool
-
-
 def perform_turns(system: System, target: Target, plan: Plan, progress: Progress) -> Run:
-    """The turns."""
+    """A conversation of a few turns, with whatever prompt cache the server has: whether only what is new is computed.
+
+    Each turn goes on from the text of the one before, the model's own answer in it, on the same slot, as a chat does.
+    What was computed is what the server says, and where it does not say, what the time to the first token tells: the
+    first turn, which no cache can know, shows what a token takes.
+    """
     asker, said = Asker(system, target, plan), []
     try:
         progress("asking a short question", 0.0)

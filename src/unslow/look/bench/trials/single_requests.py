@@ -23,6 +23,18 @@ _KEPT = 0.65  # Of a prompt, so that more than half of it and of its answer stay
 _USUAL_TOKENS = 128
 _FEWEST_TIMED = 8  # with fewer, a single late token makes a tenth of the speed
 
+REPEATS = Repeats(fewest=2, most=5, apart=0.02)
+"""Two are enough on a quiet machine, where repeats differ by less than 1 %; five, and the median leaves out two."""
+
+QUICK_S = 3.0
+ENOUGH_TOKENS, ALL_BUT = 512, 0.8
+"""One such prompt tells more than two that are shorter: for it a slow server gets nearly all of the time."""
+
+WITHOUT, COLD = "the likeliest token taken, without any sampler", "the likeliest token taken, at temperature 0"
+_CAN_GO_WITHOUT = ("llama.cpp", "Ollama")
+_IN_TURNS = (False, True, True, False)  # Whether it is asked without samplers
+_MOST_TOKENS = 256
+
 
 class Wanted(NamedTuple):
     """A length of prompt that would be good to have, and what it is for."""
@@ -30,6 +42,13 @@ class Wanted(NamedTuple):
     what: str
     fewest: int
     most: int
+
+
+DEEP_PROMPT = Wanted("a deep prompt", fewest=1024, most=8192)
+"""Shallower, the cache is too small a part of what is read for each token to show."""
+
+LONG_PROMPT = Wanted("a long prompt", fewest=96, most=2048)
+"""Four micro-batches of llama.cpp's 512, one chunk of vLLM's 2,048; below 96 it is no longer than the usual prompt."""
 
 
 class Asker:
@@ -130,48 +149,17 @@ class Asker:
         return self.spent_s + seconds <= self.plan.seconds
 
 
-def rate_of(reply: Reply, least: int = _FEWEST_TIMED) -> float:
-    """Tokens per second of an answer; LookError where it came in one piece, or ended too early to be timed."""
-    if reply.generated_tokens < least:
-        raise LookError(f"the answer ended after {reply.generated_tokens} tokens, too early to be timed")
-    return decode_rate(completion_of(reply))
-
-
-def first_token_s(reply: Reply) -> float:
-    """Until the first token was there, by the client's clock."""
-    return reply.arrivals_s[0] if reply.arrivals_s else reply.total_s
-
-
-def prefill_s(reply: Reply) -> float:
-    """How long the prompt took: by the server's clock, else until the first token came."""
-    return reply.server_prefill_s if reply.server_prefill_s is not None else first_token_s(reply)
-
-
-def too_slow(what: str, seconds: float) -> LookError:
-    """Why there is no such trial."""
-    why = f"the server is too slow for {what} in the time that is left: it would take {seconds:.0f} s"
-    return LookError(why, Absence.NOT_FOUND, "measure with --thorough")
-
-
-REPEATS = Repeats(fewest=2, most=5, apart=0.02)
-"""Two are enough on a quiet machine, where repeats differ by less than 1 %; five, and the median leaves out two."""
-
-
 def perform_speed(system: System, target: Target, plan: Plan, progress: Progress) -> Run:
     """The standard measurement; what was measured before a server fails is kept."""
     return bounded(measure(system, target, plan, progress, REPEATS))
 
 
-# The speed of an answer at the start of the context and deep in it: what a longer conversation costs.
-# Both are asked twice where there is time, the shallow ones first and last, so that what changed with time rather than
-# depth favours neither, and the faster of the two counts: a disturbance only ever adds time.
-
-DEEP_PROMPT = Wanted("a deep prompt", fewest=1024, most=8192)
-"""Shallower, the cache is too small a part of what is read for each token to show."""
-
-
 def perform_depth(system: System, target: Target, plan: Plan, progress: Progress) -> Run:
-    """The speed at two depths."""
+    """The speed of an answer at the start of the context and deep in it: what a longer conversation costs.
+
+    Both are asked twice where there is time, the shallow ones first and last, so that what changed with time rather
+    than depth favours neither, and the faster of the two counts: a disturbance only ever adds time.
+    """
     asker = Asker(system, target, plan)
     try:
         progress("asking a short question, to see how deep there is time to go", 0.0)
@@ -202,20 +190,14 @@ def _fastest(replies: list[Reply]) -> AtDepth:
     return AtDepth(depth_tokens=best.prompt_tokens + best.cached_tokens, tokens_per_s=rate_of(best))
 
 
-# A prompt that fills several micro-batches: how fast the server reads, as short prompts can't show.
-# A short prompt takes little more than one pass over the weights, whatever its length, so its rate says nothing of the
-# compute. A quick server reads a second prompt, and the faster of the two counts: a disturbance only ever adds time,
-# and the first prompt of its length also pays for kernels and buffers that nobody had needed before.
-
-LONG_PROMPT = Wanted("a long prompt", fewest=96, most=2048)
-"""Four micro-batches of llama.cpp's 512, one chunk of vLLM's 2,048; below 96 it is no longer than the usual prompt."""
-QUICK_S = 3.0
-ENOUGH_TOKENS, ALL_BUT = 512, 0.8
-"""One such prompt tells more than two that are shorter: for it a slow server gets nearly all of the time."""
-
-
 def perform_long_prompt(system: System, target: Target, plan: Plan, progress: Progress) -> Run:
-    """The time of a long prompt, which then also is what the speed of reading is known by."""
+    """The time of a long prompt, which then also is what the speed of reading is known by.
+
+    A prompt that fills several micro-batches: how fast the server reads, as short prompts can't show. A short prompt
+    takes little more than one pass over the weights, whatever its length, so its rate says nothing of the compute. A
+    quick server reads a second prompt, and the faster of the two counts: a disturbance only ever adds time, and the
+    first prompt of its length also pays for kernels and buffers that nobody had needed before.
+    """
     try:
         reply = _read(Asker(system, target, plan), progress)
     except LookError as error:
@@ -255,18 +237,12 @@ def _ask(asker: Asker, tokens: int) -> Reply:
     return reply
 
 
-# The same request as the server is set up, and with the likeliest token taken without any sampler.
-# They are asked in turns, A B B A as far as there is time, so that what changed meanwhile favours neither, and the
-# faster of each two counts.
-
-WITHOUT, COLD = "the likeliest token taken, without any sampler", "the likeliest token taken, at temperature 0"
-_CAN_GO_WITHOUT = ("llama.cpp", "Ollama")
-_IN_TURNS = (False, True, True, False)  # Whether it is asked without samplers
-_MOST_TOKENS = 256
-
-
 def perform_plain_sampling(system: System, target: Target, plan: Plan, progress: Progress) -> Run:
-    """Both speeds."""
+    """The same request as the server is set up, and with the likeliest token taken without any sampler.
+
+    They are asked in turns, A B B A as far as there is time, so that what changed meanwhile favours neither, and the
+    faster of each two counts.
+    """
     asker = Asker(system, target, plan)
     speeds: dict[bool, list[float]] = {False: [], True: []}
     try:
@@ -288,3 +264,26 @@ def perform_plain_sampling(system: System, target: Target, plan: Plan, progress:
         changed_tokens_per_s=max(speeds[True]),
     )
     return bounded(Run(plain_sampling=measured(tried, f"answers of both kinds in turns, {target.url}")))
+
+
+def rate_of(reply: Reply, least: int = _FEWEST_TIMED) -> float:
+    """Tokens per second of an answer; LookError where it came in one piece, or ended too early to be timed."""
+    if reply.generated_tokens < least:
+        raise LookError(f"the answer ended after {reply.generated_tokens} tokens, too early to be timed")
+    return decode_rate(completion_of(reply))
+
+
+def first_token_s(reply: Reply) -> float:
+    """Until the first token was there, by the client's clock."""
+    return reply.arrivals_s[0] if reply.arrivals_s else reply.total_s
+
+
+def prefill_s(reply: Reply) -> float:
+    """How long the prompt took: by the server's clock, else until the first token came."""
+    return reply.server_prefill_s if reply.server_prefill_s is not None else first_token_s(reply)
+
+
+def too_slow(what: str, seconds: float) -> LookError:
+    """Why there is no such trial."""
+    why = f"the server is too slow for {what} in the time that is left: it would take {seconds:.0f} s"
+    return LookError(why, Absence.NOT_FOUND, "measure with --thorough")

@@ -33,6 +33,19 @@ from unslow.look.system import LookError, System, converted
 
 _EXPERT = re.compile(r"_(?:ch)?exps\.|\.ffn_(?:gate|up|down)\.\d+\.")  # all in one tensor, or one tensor each (2024)
 
+MOST_ITEMS = 16_000_000  # ten times what the largest vocabulary takes
+
+LARGEST_COUNT = 2**53
+
+_GUESSED = 1024  # llama.h, LLAMA_FTYPE_GUESSED: a flag on top of the file type
+
+MOST_PARTS = 512
+
+_PART = re.compile(r"(.+)-(\d{5})-of-(\d{5})\.gguf")
+
+STANDARD_INPUT = 0
+WEB_TIMEOUT_S = 120.0
+
 
 class Tensors(msgspec.Struct, frozen=True, kw_only=True):
     """The bytes of a model's tensors by what they are for."""
@@ -50,30 +63,6 @@ class Tensors(msgspec.Struct, frozen=True, kw_only=True):
     type_bytes: dict[str, int]
 
 
-def tensor_summary(tensors: Sequence[Tensor]) -> Tensors:
-    """The tensors by what they are for."""
-    sizes = {t.name: t.bytes for t in tensors}
-    types, layers = Counter[str](), Counter[int]()
-    for tensor in tensors:
-        types[tensor.type] += tensor.bytes
-        if 0 <= (layer := layer_of(tensor.name)) < MOST_LAYERS:
-            layers[layer] += tensor.bytes
-    return Tensors(
-        count=len(tensors),
-        elements=sum(prod(t.shape) for t in tensors),
-        bytes=sum(t.bytes for t in tensors),
-        layer_bytes=[layers[n] for n in range(max(layers, default=-1) + 1)],
-        expert_bytes=sum(t.bytes for t in tensors if _EXPERT.search(t.name)),
-        token_table_bytes=sizes.get("token_embd.weight", 0),
-        layer_table_bytes=sizes.get("per_layer_token_embd.weight", 0),
-        output_bytes=sizes.get("output.weight", 0),
-        type_bytes=dict(types),
-    )
-
-
-MOST_ITEMS = 16_000_000  # ten times what the largest vocabulary takes
-
-
 class Gguf(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The header of a model in one file or in several parts."""
 
@@ -89,6 +78,44 @@ class Gguf(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the tensors take beyond the end of the file: its download broke off, or it is a header alone."""
     cut_tensor: str = ""
     """The first tensor that is not whole."""
+
+
+def read_gguf(system: System, path: str) -> Gguf:
+    """The header of the model at `path`, with all of its parts; the weights stay where they are."""
+    return _asked(system, path, lambda: _whole(path, part_paths(path), _opened))
+
+
+def read_gguf_pipe(system: System, descriptor: int = STANDARD_INPUT) -> Gguf:
+    """The header of what is piped in, which is read no farther than that."""
+    return _asked(system, "-", lambda: _whole("-", ["standard input"], lambda _: _pipe(descriptor)))
+
+
+def read_gguf_url(system: System, url: str) -> Gguf:
+    """The header of the model at a URL that the user gave, with all of its parts; only their headers are fetched."""
+    from unslow.look.system.web_file import WebFile  # noqa: PLC0415 (as heavy as all the rest: sockets, TLS)
+
+    return _asked(system, url, lambda: _whole(url, part_urls(url), lambda part: closing(WebFile(part, WEB_TIMEOUT_S))))
+
+
+def _asked(system: System, name: str, look: Callable[[], Gguf]) -> Gguf:
+    raw = system.ask(f"gguf {name}", lambda: msgspec.to_builtins(look()))
+    gguf = converted(raw, Gguf, f"{name}: the recorded header does not fit")
+    try:
+        check_metadata(gguf.metadata.get("general.architecture"), gguf.metadata)
+    except ValueError as error:
+        raise LookError(f"{name} {error}") from error
+    return gguf
+
+
+def _whole(path: str, names: Sequence[str], opening: Callable[[str], AbstractContextManager[Source]]) -> Gguf:
+    assembly = Assembly(path)
+    for number, name in enumerate(names):
+        hint = "the model needs all of its parts in one folder" if is_part(name) else ""
+        with named_failures(name, hint), opening(name) as source:
+            header = read_header(source)
+            check_part(header, number, len(names))
+            assembly.add(header, source.size)
+    return assembly.gguf()
 
 
 class Assembly:
@@ -129,38 +156,78 @@ class Assembly:
         )
 
 
-def shortfall(gguf: Gguf) -> str:
-    """A sentence on a file that ends too soon; empty for a whole one."""
-    if not gguf.missing_bytes:
-        return ""
-    return f"{gguf.path} is not whole: {gguf.missing_bytes} bytes are missing, from the tensor {gguf.cut_tensor} on"
+def tensor_summary(tensors: Sequence[Tensor]) -> Tensors:
+    """The tensors by what they are for."""
+    sizes = {t.name: t.bytes for t in tensors}
+    types, layers = Counter[str](), Counter[int]()
+    for tensor in tensors:
+        types[tensor.type] += tensor.bytes
+        if 0 <= (layer := layer_of(tensor.name)) < MOST_LAYERS:
+            layers[layer] += tensor.bytes
+    return Tensors(
+        count=len(tensors),
+        elements=sum(prod(t.shape) for t in tensors),
+        bytes=sum(t.bytes for t in tensors),
+        layer_bytes=[layers[n] for n in range(max(layers, default=-1) + 1)],
+        expert_bytes=sum(t.bytes for t in tensors if _EXPERT.search(t.name)),
+        token_table_bytes=sizes.get("token_embd.weight", 0),
+        layer_table_bytes=sizes.get("per_layer_token_embd.weight", 0),
+        output_bytes=sizes.get("output.weight", 0),
+        type_bytes=dict(types),
+    )
 
 
-def blueprint(gguf: Gguf) -> Blueprint:
-    """The model down to its tensors, in the order of the file; LookError where it can't run, or they are missing."""
-    if gguf.table is None:
-        raise LookError(f"{gguf.path}: the recording has no list of tensors", Absence.NOT_LOOKED, "record it again")
-    architecture = gguf.metadata.get("general.architecture")
+def is_part(path: str) -> bool:
+    """Whether the name is that of one file of several."""
+    return _PART.fullmatch(path) is not None
+
+
+def check_part(header: Header, number: int, count: int) -> None:
+    """LookError where the header tells of another part, or of another number of parts, than the name does."""
+    of, says = header.metadata.get("split.count"), header.metadata.get("split.no")
+    if isinstance(of, int) and of > 1 and of != count:
+        unnamed = "its name does not tell which, so the others can't be found"
+        raise LookError(f"is one of {of} parts, but {f'its name tells of {count}' if count > 1 else unnamed}")
+    if count > 1 and isinstance(says, int) and says != number:
+        raise LookError(f"is named as part {number + 1}, but says that it is part {says + 1}")
+
+
+def part_paths(path: str) -> list[str]:
+    """The files of a model, from the path of any of them."""
+    match = _PART.fullmatch(path)
+    if not match:
+        return [path]
+    stem, count = match[1], int(match[3])
+    if not 0 < int(match[2]) <= count <= MOST_PARTS:
+        raise LookError(f"{path}: part {int(match[2])} of {count} can't be")
+    return [f"{stem}-{n:05}-of-{count:05}.gguf" for n in range(1, count + 1)]
+
+
+def part_urls(url: str) -> list[str]:
+    """The addresses of a model's files, from that of any of them."""
     try:
-        # As llama.cpp counts: the tokens, and the number of them only in a file without any.
-        size = gguf.metadata.get(f"{architecture}.vocab_size", 0)
-        counted = size if isinstance(size, int) and size > 0 else 0
-        plan = Blueprint(
-            architecture=architecture if isinstance(architecture, str) else "",
-            metadata=gguf.metadata,
-            tensors=unpacked_tensors(gguf.table),
-            vocabulary=gguf.array_lengths.get("tokenizer.ggml.tokens") or counted,
-            file_bytes=gguf.file_bytes,
-        )
-        plan.check()
+        parts = urlsplit(url)
     except ValueError as error:
-        raise LookError(f"{gguf.path} {error}") from error
-    return plan
+        raise LookError(f"{url!r} is not a URL: {error}") from error
+    return [urlunsplit(parts._replace(path=path)) for path in part_paths(parts.path)]
 
 
-LARGEST_COUNT = 2**53
+@contextmanager
+def _opened(path: str) -> Iterator[Source]:
+    with opened_file(path) as file:
+        yield FileSource(file, os.fstat(file.fileno()).st_size)
 
-_GUESSED = 1024  # llama.h, LLAMA_FTYPE_GUESSED: a flag on top of the file type
+
+@contextmanager
+def _pipe(descriptor: int) -> Iterator[Source]:
+    # A file where the shell was told `< model.gguf`, and a person where it was told nothing
+    if os.isatty(descriptor):
+        raise LookError("is a terminal; pipe a model into it")
+    if is_file(descriptor):
+        with open(descriptor, "rb", buffering=0, closefd=False) as file:
+            yield FileSource(file, os.fstat(descriptor).st_size)
+    else:
+        yield PipeSource(descriptor)
 
 
 def model_facts(gguf: Gguf, source: str = "") -> Model:
@@ -262,101 +329,30 @@ def _sizes(tensors: Tensors, source: str) -> dict[str, Any]:
     return {name: reported(value, source) for name, value in zip(names, values, strict=True)}
 
 
-MOST_PARTS = 512
-
-_PART = re.compile(r"(.+)-(\d{5})-of-(\d{5})\.gguf")
-
-
-def part_paths(path: str) -> list[str]:
-    """The files of a model, from the path of any of them."""
-    match = _PART.fullmatch(path)
-    if not match:
-        return [path]
-    stem, count = match[1], int(match[3])
-    if not 0 < int(match[2]) <= count <= MOST_PARTS:
-        raise LookError(f"{path}: part {int(match[2])} of {count} can't be")
-    return [f"{stem}-{n:05}-of-{count:05}.gguf" for n in range(1, count + 1)]
-
-
-def part_urls(url: str) -> list[str]:
-    """The addresses of a model's files, from that of any of them."""
+def blueprint(gguf: Gguf) -> Blueprint:
+    """The model down to its tensors, in the order of the file; LookError where it can't run, or they are missing."""
+    if gguf.table is None:
+        raise LookError(f"{gguf.path}: the recording has no list of tensors", Absence.NOT_LOOKED, "record it again")
+    architecture = gguf.metadata.get("general.architecture")
     try:
-        parts = urlsplit(url)
+        # As llama.cpp counts: the tokens, and the number of them only in a file without any.
+        size = gguf.metadata.get(f"{architecture}.vocab_size", 0)
+        counted = size if isinstance(size, int) and size > 0 else 0
+        plan = Blueprint(
+            architecture=architecture if isinstance(architecture, str) else "",
+            metadata=gguf.metadata,
+            tensors=unpacked_tensors(gguf.table),
+            vocabulary=gguf.array_lengths.get("tokenizer.ggml.tokens") or counted,
+            file_bytes=gguf.file_bytes,
+        )
+        plan.check()
     except ValueError as error:
-        raise LookError(f"{url!r} is not a URL: {error}") from error
-    return [urlunsplit(parts._replace(path=path)) for path in part_paths(parts.path)]
+        raise LookError(f"{gguf.path} {error}") from error
+    return plan
 
 
-def is_part(path: str) -> bool:
-    """Whether the name is that of one file of several."""
-    return _PART.fullmatch(path) is not None
-
-
-def check_part(header: Header, number: int, count: int) -> None:
-    """LookError where the header tells of another part, or of another number of parts, than the name does."""
-    of, says = header.metadata.get("split.count"), header.metadata.get("split.no")
-    if isinstance(of, int) and of > 1 and of != count:
-        unnamed = "its name does not tell which, so the others can't be found"
-        raise LookError(f"is one of {of} parts, but {f'its name tells of {count}' if count > 1 else unnamed}")
-    if count > 1 and isinstance(says, int) and says != number:
-        raise LookError(f"is named as part {number + 1}, but says that it is part {says + 1}")
-
-
-STANDARD_INPUT = 0
-WEB_TIMEOUT_S = 120.0
-
-
-def read_gguf(system: System, path: str) -> Gguf:
-    """The header of the model at `path`, with all of its parts; the weights stay where they are."""
-    return _asked(system, path, lambda: _whole(path, part_paths(path), _opened))
-
-
-def read_gguf_pipe(system: System, descriptor: int = STANDARD_INPUT) -> Gguf:
-    """The header of what is piped in, which is read no farther than that."""
-    return _asked(system, "-", lambda: _whole("-", ["standard input"], lambda _: _pipe(descriptor)))
-
-
-def read_gguf_url(system: System, url: str) -> Gguf:
-    """The header of the model at a URL that the user gave, with all of its parts; only their headers are fetched."""
-    from unslow.look.system.http import WebFile  # noqa: PLC0415 (as heavy as all the rest: sockets, TLS)
-
-    return _asked(system, url, lambda: _whole(url, part_urls(url), lambda part: closing(WebFile(part, WEB_TIMEOUT_S))))
-
-
-def _asked(system: System, name: str, look: Callable[[], Gguf]) -> Gguf:
-    raw = system.ask(f"gguf {name}", lambda: msgspec.to_builtins(look()))
-    gguf = converted(raw, Gguf, f"{name}: the recorded header does not fit")
-    try:
-        check_metadata(gguf.metadata.get("general.architecture"), gguf.metadata)
-    except ValueError as error:
-        raise LookError(f"{name} {error}") from error
-    return gguf
-
-
-def _whole(path: str, names: Sequence[str], opening: Callable[[str], AbstractContextManager[Source]]) -> Gguf:
-    assembly = Assembly(path)
-    for number, name in enumerate(names):
-        hint = "the model needs all of its parts in one folder" if is_part(name) else ""
-        with named_failures(name, hint), opening(name) as source:
-            header = read_header(source)
-            check_part(header, number, len(names))
-            assembly.add(header, source.size)
-    return assembly.gguf()
-
-
-@contextmanager
-def _opened(path: str) -> Iterator[Source]:
-    with opened_file(path) as file:
-        yield FileSource(file, os.fstat(file.fileno()).st_size)
-
-
-@contextmanager
-def _pipe(descriptor: int) -> Iterator[Source]:
-    # A file where the shell was told `< model.gguf`, and a person where it was told nothing
-    if os.isatty(descriptor):
-        raise LookError("is a terminal; pipe a model into it")
-    if is_file(descriptor):
-        with open(descriptor, "rb", buffering=0, closefd=False) as file:
-            yield FileSource(file, os.fstat(descriptor).st_size)
-    else:
-        yield PipeSource(descriptor)
+def shortfall(gguf: Gguf) -> str:
+    """A sentence on a file that ends too soon; empty for a whole one."""
+    if not gguf.missing_bytes:
+        return ""
+    return f"{gguf.path} is not whole: {gguf.missing_bytes} bytes are missing, from the tensor {gguf.cut_tensor} on"

@@ -25,6 +25,78 @@ _ALIGNMENT, _DEFAULT_ALIGNMENT = "general.alignment", 32
 _UINT32, _STRING, _ARRAY = 4, 8, 9
 _NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 
+FARTHEST_BYTES = 2**60  # an exabyte
+
+MOST_KEYS = 10_000
+MOST_DIMENSIONS = 8  # llama.cpp has four; the format leaves room for more
+LONGEST_NAME_BYTES = 1024  # llama.cpp takes 63, its relatives for pictures 127
+LARGEST_TENSOR_ELEMENTS = 2**50
+
+_LEAST_KEY_BYTES, _LEAST_TENSOR_BYTES = 9, 20  # with the lengths of four bytes that version 1 has
+
+
+class TensorInfo(NamedTuple):
+    """A tensor as the header lists it."""
+
+    name: str
+    shape: tuple[int, ...]
+    type: int
+    offset: int  # From the start of the weights
+
+
+class PlacedTensor(NamedTuple):
+    """A tensor of known size at its place."""
+
+    tensor: Tensor
+    offset: int
+
+    @property
+    def end(self) -> int:
+        return self.offset + self.tensor.bytes
+
+
+class Cut(NamedTuple):
+    """A file that ends before its tensors do."""
+
+    missing_bytes: int
+    tensor: str  # The first one that is not whole
+
+
+class Header(NamedTuple):
+    """What a GGUF file says before its weights."""
+
+    version: int
+    metadata: dict[str, MetadataValue]
+    array_lengths: dict[str, int]  # Of the arrays and long texts that were stepped over
+    tensors: list[Tensor]
+    cut: Cut | None  # What the file lacks at its end
+
+
+def read_header(source: Source) -> Header:
+    """The header at the start of a file; LookError where it is not a sound one."""
+    window = Window(source)
+    if window.take(4) != b"GGUF":
+        raise LookError("is not a GGUF file: it does not start with GGUF")
+    order, version = "<", window.integer("I")
+    if version and not version & 0xFFFF:  # a small number in the other byte order
+        order, version = ">", int.from_bytes(version.to_bytes(4, "little"), "big")
+    if version not in (1, 2, 3):
+        raise LookError(f"is GGUF version {version}; versions 1 to 3 are known")
+    window.set_format(order, "I" if version == 1 else "Q")
+    tensor_count, key_count = window.lengths(2)
+    window.check_items(tensor_count, _LEAST_TENSOR_BYTES, MOST_TENSORS, "tensors")
+    window.check_items(key_count, _LEAST_KEY_BYTES, MOST_KEYS, "metadata keys")
+    values, lengths, alignment = read_metadata(window, key_count)
+    infos: dict[str, TensorInfo] = {}
+    for _ in range(tensor_count):
+        info = _read_info(window)
+        if infos.setdefault(info.name, info) is not info:
+            raise LookError(f"has the tensor {info.name[:64]!r} twice")
+    data_start = window.place + -window.place % alignment
+    data_bytes = None if window.size is None else window.size - data_start
+    placed = checked_places(sized_tensors(list(infos.values()), data_bytes), alignment)
+    return Header(version, values, lengths, [p.tensor for p in placed], cut_short(placed, data_start, window.size))
+
 
 def read_metadata(window: Window, count: int) -> tuple[dict[str, MetadataValue], dict[str, int], int]:
     """The values of so many keys, the lengths of what was stepped over, and the alignment; LookError for what can't be.
@@ -93,34 +165,18 @@ def _read_array(window: Window) -> tuple[list[int] | None, int]:
     return None, count
 
 
-FARTHEST_BYTES = 2**60  # an exabyte
-
-
-class TensorInfo(NamedTuple):
-    """A tensor as the header lists it."""
-
-    name: str
-    shape: tuple[int, ...]
-    type: int
-    offset: int  # From the start of the weights
-
-
-class PlacedTensor(NamedTuple):
-    """A tensor of known size at its place."""
-
-    tensor: Tensor
-    offset: int
-
-    @property
-    def end(self) -> int:
-        return self.offset + self.tensor.bytes
-
-
-class Cut(NamedTuple):
-    """A file that ends before its tensors do."""
-
-    missing_bytes: int
-    tensor: str  # The first one that is not whole
+def _read_info(window: Window) -> TensorInfo:
+    name = read_name(window, LONGEST_NAME_BYTES, "tensor")
+    rank = window.integer("I")
+    if rank > MOST_DIMENSIONS:
+        raise LookError(
+            f"has a tensor, {name[:64]!r}, of {rank} dimensions; this program reads up to {MOST_DIMENSIONS}"
+        )
+    shape = window.lengths(rank) or (1,)  # without dimensions it is one number, as for ggml
+    if prod(shape) > LARGEST_TENSOR_ELEMENTS:
+        elements = " × ".join(map(str, shape))
+        raise LookError(f"has a tensor, {name[:64]!r}, of {elements} elements, which no machine holds")
+    return TensorInfo(name, shape, window.integer("I"), window.integer("Q"))
 
 
 def sized_tensors(infos: Sequence[TensorInfo], data_bytes: int | None) -> list[PlacedTensor]:
@@ -167,61 +223,3 @@ def cut_short(placed: Sequence[PlacedTensor], data_start: int, size: int | None)
         return None
     beyond = [p for p in _in_order(placed) if data_start + p.end > size]
     return Cut(data_start + beyond[-1].end - size, beyond[0].tensor.name) if beyond else None
-
-
-MOST_KEYS = 10_000
-MOST_DIMENSIONS = 8  # llama.cpp has four; the format leaves room for more
-LONGEST_NAME_BYTES = 1024  # llama.cpp takes 63, its relatives for pictures 127
-LARGEST_TENSOR_ELEMENTS = 2**50
-
-_LEAST_KEY_BYTES, _LEAST_TENSOR_BYTES = 9, 20  # with the lengths of four bytes that version 1 has
-
-
-class Header(NamedTuple):
-    """What a GGUF file says before its weights."""
-
-    version: int
-    metadata: dict[str, MetadataValue]
-    array_lengths: dict[str, int]  # Of the arrays and long texts that were stepped over
-    tensors: list[Tensor]
-    cut: Cut | None  # What the file lacks at its end
-
-
-def read_header(source: Source) -> Header:
-    """The header at the start of a file; LookError where it is not a sound one."""
-    window = Window(source)
-    if window.take(4) != b"GGUF":
-        raise LookError("is not a GGUF file: it does not start with GGUF")
-    order, version = "<", window.integer("I")
-    if version and not version & 0xFFFF:  # a small number in the other byte order
-        order, version = ">", int.from_bytes(version.to_bytes(4, "little"), "big")
-    if version not in (1, 2, 3):
-        raise LookError(f"is GGUF version {version}; versions 1 to 3 are known")
-    window.set_format(order, "I" if version == 1 else "Q")
-    tensor_count, key_count = window.lengths(2)
-    window.check_items(tensor_count, _LEAST_TENSOR_BYTES, MOST_TENSORS, "tensors")
-    window.check_items(key_count, _LEAST_KEY_BYTES, MOST_KEYS, "metadata keys")
-    values, lengths, alignment = read_metadata(window, key_count)
-    infos: dict[str, TensorInfo] = {}
-    for _ in range(tensor_count):
-        info = _read_info(window)
-        if infos.setdefault(info.name, info) is not info:
-            raise LookError(f"has the tensor {info.name[:64]!r} twice")
-    data_start = window.place + -window.place % alignment
-    data_bytes = None if window.size is None else window.size - data_start
-    placed = checked_places(sized_tensors(list(infos.values()), data_bytes), alignment)
-    return Header(version, values, lengths, [p.tensor for p in placed], cut_short(placed, data_start, window.size))
-
-
-def _read_info(window: Window) -> TensorInfo:
-    name = read_name(window, LONGEST_NAME_BYTES, "tensor")
-    rank = window.integer("I")
-    if rank > MOST_DIMENSIONS:
-        raise LookError(
-            f"has a tensor, {name[:64]!r}, of {rank} dimensions; this program reads up to {MOST_DIMENSIONS}"
-        )
-    shape = window.lengths(rank) or (1,)  # without dimensions it is one number, as for ggml
-    if prod(shape) > LARGEST_TENSOR_ELEMENTS:
-        elements = " × ".join(map(str, shape))
-        raise LookError(f"has a tensor, {name[:64]!r}, of {elements} elements, which no machine holds")
-    return TensorInfo(name, shape, window.integer("I"), window.integer("Q"))

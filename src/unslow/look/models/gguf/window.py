@@ -13,6 +13,16 @@ from unslow.look.system import LookError
 SILENCE_S = 60.0  # A pipe that says nothing for so long is not going to: a download that feeds it retries sooner
 _PIPE_BYTES = 65536
 
+STRINGS_BLOCK = 32
+_SHORT = 48  # bytes; longer ones are rare, and every length more takes the expression longer to compile
+
+WINDOW_BYTES = 128 * 1024
+MOST_HEADER_BYTES = 256 * 1024**2
+MOST_KEPT_BYTES = 4 * 1024**2
+MOST_STRINGS = 2_000_000  # in all arrays together; the largest vocabularies, with their merges, have under a million
+
+_INTEGER_BYTES = 32  # what Python takes for one
+
 
 class Source(Protocol):
     """Bytes that are read in the order in which they lie."""
@@ -23,96 +33,6 @@ class Source(Protocol):
 
     def read(self, at: int, least: int, most: int) -> bytes:
         """From `least` to `most` bytes from `at` on, never before what was read last; fewer only at the end."""
-
-
-class FileSource:
-    """An open file."""
-
-    def __init__(self, file: BinaryIO, size: int) -> None:
-        self._file, self.size = file, size
-
-    def read(self, at: int, least: int, most: int) -> bytes:  # noqa: ARG002 (a file has all of it at once)
-        self._file.seek(at)
-        return self._file.read(most)
-
-
-class PipeSource:
-    """An open pipe: what is stepped over has to be read, and waiting for it has an end."""
-
-    size = None
-
-    def __init__(self, descriptor: int, silence_s: float = SILENCE_S) -> None:
-        self._descriptor, self._silence_s = descriptor, silence_s
-        self._place = 0
-
-    def read(self, at: int, least: int, most: int) -> bytes:
-        """The bytes at that place; no more are waited for than must be."""
-        while self._place < at:
-            if not self._next(at - self._place):
-                return b""
-        data = bytearray()
-        while len(data) < least and (chunk := self._next(most - len(data))):
-            data += chunk
-        return bytes(data)
-
-    def _next(self, most: int) -> bytes:
-        # Windows can wait for sockets alone: a pipe is read there however long it says nothing
-        if sys.platform != "win32" and not select.select([self._descriptor], [], [], self._silence_s)[0]:
-            raise LookError(f"says nothing for {self._silence_s:g} s")
-        chunk = os.read(self._descriptor, min(most, _PIPE_BYTES))
-        self._place += len(chunk)
-        return chunk
-
-
-# Steps over lists of strings, such as a vocabulary with its merges, a few hundred thousand at a time.
-# A string is its length and its bytes, so each tells where the next one is, and all have to be visited. Short ones are
-# visited thirty-two at a time by a regular expression, which takes half the time of a loop in Python.
-
-STRINGS_BLOCK = 32
-_SHORT = 48  # bytes; longer ones are rare, and every length more takes the expression longer to compile
-
-
-def stepped_over_strings(length: struct.Struct, data: bytes, at: int, count: int) -> tuple[int, int]:
-    """How many of the strings from `at` on have their length inside the data, and where the next one starts."""
-    done = 0
-    while count - done >= STRINGS_BLOCK and at < len(data):
-        if found := _block(length.format).match(data, at):
-            at, done = found.end(), done + STRINGS_BLOCK
-            continue
-        few, at = _stepped_singly(length, data, at, STRINGS_BLOCK)
-        done += few
-        if few < STRINGS_BLOCK:
-            return done, at
-    few, at = _stepped_singly(length, data, at, count - done)
-    return done + few, at
-
-
-def _stepped_singly(length: struct.Struct, data: bytes, at: int, count: int) -> tuple[int, int]:
-    unpack, size, done = length.unpack_from, length.size, 0
-    try:
-        for done in range(count):  # noqa: B007 (how far it came is the result)
-            at += size + unpack(data, at)[0]
-    except (struct.error, OverflowError):  # past the data, or so far past it that no index can say so
-        return done, at
-    return count, at
-
-
-@cache
-def _block(form: str) -> re.Pattern[bytes]:
-    """A block of short strings: a 3, three or seven zeros, three bytes of any kind; or a 4, and so on."""
-    zeros = re.escape(bytes(struct.calcsize(form) - 1))
-    before, after = (b"", zeros) if form.startswith("<") else (zeros, b"")
-    commonest_first = sorted(range(_SHORT), key=lambda n: abs(n - 8))
-    strings = (re.escape(bytes([n])) + after + b".{%d}+" % n for n in commonest_first)
-    return re.compile(b"(?s)(?:%b(?:%b)){%d}+" % (before, b"|".join(strings), STRINGS_BLOCK))
-
-
-WINDOW_BYTES = 128 * 1024
-MOST_HEADER_BYTES = 256 * 1024**2
-MOST_KEPT_BYTES = 4 * 1024**2
-MOST_STRINGS = 2_000_000  # in all arrays together; the largest vocabularies, with their merges, have under a million
-
-_INTEGER_BYTES = 32  # what Python takes for one
 
 
 class Window:
@@ -221,3 +141,81 @@ class Window:
 
 def _too_long() -> LookError:
     return LookError(f"has a header of more than {MOST_HEADER_BYTES >> 20} MiB")
+
+
+class FileSource:
+    """An open file."""
+
+    def __init__(self, file: BinaryIO, size: int) -> None:
+        self._file, self.size = file, size
+
+    def read(self, at: int, least: int, most: int) -> bytes:  # noqa: ARG002 (a file has all of it at once)
+        self._file.seek(at)
+        return self._file.read(most)
+
+
+class PipeSource:
+    """An open pipe: what is stepped over has to be read, and waiting for it has an end."""
+
+    size = None
+
+    def __init__(self, descriptor: int, silence_s: float = SILENCE_S) -> None:
+        self._descriptor, self._silence_s = descriptor, silence_s
+        self._place = 0
+
+    def read(self, at: int, least: int, most: int) -> bytes:
+        """The bytes at that place; no more are waited for than must be."""
+        while self._place < at:
+            if not self._next(at - self._place):
+                return b""
+        data = bytearray()
+        while len(data) < least and (chunk := self._next(most - len(data))):
+            data += chunk
+        return bytes(data)
+
+    def _next(self, most: int) -> bytes:
+        # Windows can wait for sockets alone: a pipe is read there however long it says nothing
+        if sys.platform != "win32" and not select.select([self._descriptor], [], [], self._silence_s)[0]:
+            raise LookError(f"says nothing for {self._silence_s:g} s")
+        chunk = os.read(self._descriptor, min(most, _PIPE_BYTES))
+        self._place += len(chunk)
+        return chunk
+
+
+def stepped_over_strings(length: struct.Struct, data: bytes, at: int, count: int) -> tuple[int, int]:
+    """How many of the strings from `at` on have their length inside the data, and where the next one starts.
+
+    A string is its length and its bytes, so each tells where the next one is, and all have to be visited. Short ones
+    are visited thirty-two at a time by a regular expression, which takes half the time of a loop in Python.
+    """
+    done = 0
+    while count - done >= STRINGS_BLOCK and at < len(data):
+        if found := _block(length.format).match(data, at):
+            at, done = found.end(), done + STRINGS_BLOCK
+            continue
+        few, at = _stepped_singly(length, data, at, STRINGS_BLOCK)
+        done += few
+        if few < STRINGS_BLOCK:
+            return done, at
+    few, at = _stepped_singly(length, data, at, count - done)
+    return done + few, at
+
+
+def _stepped_singly(length: struct.Struct, data: bytes, at: int, count: int) -> tuple[int, int]:
+    unpack, size, done = length.unpack_from, length.size, 0
+    try:
+        for done in range(count):  # noqa: B007 (how far it came is the result)
+            at += size + unpack(data, at)[0]
+    except (struct.error, OverflowError):  # past the data, or so far past it that no index can say so
+        return done, at
+    return count, at
+
+
+@cache
+def _block(form: str) -> re.Pattern[bytes]:
+    """A block of short strings: a 3, three or seven zeros, three bytes of any kind; or a 4, and so on."""
+    zeros = re.escape(bytes(struct.calcsize(form) - 1))
+    before, after = (b"", zeros) if form.startswith("<") else (zeros, b"")
+    commonest_first = sorted(range(_SHORT), key=lambda n: abs(n - 8))
+    strings = (re.escape(bytes([n])) + after + b".{%d}+" % n for n in commonest_first)
+    return re.compile(b"(?s)(?:%b(?:%b)){%d}+" % (before, b"|".join(strings), STRINGS_BLOCK))

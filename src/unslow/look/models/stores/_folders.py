@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,7 +21,21 @@ from unslow.look.system import LookError, System, converted, read_text
 
 MOST_ENTRIES = 200_000
 DEEPEST = 8
+_MAGIC = b"GGUF"
 _SKIPPED = re.compile(r"\.git|\.locks|\.no_exist|node_modules|__pycache__|lost\+found|(?:datasets|spaces|kernels)--.*")
+
+_PART = re.compile(r"-\d{5}-of-\d{5}$")
+_TAG = re.compile(r"(?i)[-._]((?:I?Q|TQ|MXFP|NVFP|BF|FP|F)\d{1,2}[a-z0-9_]{0,24})$")
+_DRAFTS = ("mtp-", "eagle3-", "dflash-", "dspark-")  # llama.cpp, common/download.cpp: what it takes for draft models
+_ADAPTERS = ("adapter_model", "adapters")  # PEFT, MLX
+_CONFIGS = ("config.json", "adapter_config.json")
+_INDEX = ".safetensors.index.json"
+_UNFINISHED = (".incomplete", ".part", ".partial", ".downloadInProgress", ".aria2", ".crdownload")
+
+PREFIX = "models--"
+_REVISION_BYTES = 256
+_SHORT = 7  # letters of a revision that people read
+_DEPTH = 3  # repository, `snapshots`, revision
 
 
 class Leaf(msgspec.Struct, frozen=True, array_like=True):
@@ -48,6 +63,24 @@ class Tree(msgspec.Struct, frozen=True):
     unreadable: list[str] = []
     cut: bool = False
     """Whether there is more than was looked at."""
+
+
+class Contents(NamedTuple):
+    """The models that a place holds, before their headers are read, and what else is to be said of it."""
+
+    models: list[StoredModel]
+    notices: list[str]
+
+
+class Names(NamedTuple):
+    """A model's name, and a longer one for where two would have the same."""
+
+    short: str
+    long: str
+
+
+Naming = Callable[[str, str], Names]
+"""From a model's folder below the root and its file's stem; the stem is empty for the folder's own model."""
 
 
 def read_tree(system: System, root: str, deepest: int = DEEPEST) -> Tree:
@@ -123,37 +156,10 @@ def _inode(status: os.stat_result) -> str:
     return f"{status.st_dev}:{status.st_ino}"
 
 
-class Contents(NamedTuple):
-    """The models that a place holds, before their headers are read, and what else is to be said of it."""
-
-    models: list[StoredModel]
-    notices: list[str]
-
-
 def tree_notices(place: str, tree: Tree) -> list[str]:
     """What could not be seen below a place."""
     cut = [f"{place} has more than {MOST_ENTRIES} files; the rest was not looked at"] if tree.cut else []
     return cut + [f"not looked into: {path}" for path in tree.unreadable]
-
-
-_PART = re.compile(r"-\d{5}-of-\d{5}$")
-_TAG = re.compile(r"(?i)[-._]((?:I?Q|TQ|MXFP|NVFP|BF|FP|F)\d{1,2}[a-z0-9_]{0,24})$")
-_DRAFTS = ("mtp-", "eagle3-", "dflash-", "dspark-")  # llama.cpp, common/download.cpp: what it takes for draft models
-_ADAPTERS = ("adapter_model", "adapters")  # PEFT, MLX
-_CONFIGS = ("config.json", "adapter_config.json")
-_INDEX = ".safetensors.index.json"
-_UNFINISHED = (".incomplete", ".part", ".partial", ".downloadInProgress", ".aria2", ".crdownload")
-
-
-class Names(NamedTuple):
-    """A model's name, and a longer one for where two would have the same."""
-
-    short: str
-    long: str
-
-
-Naming = Callable[[str, str], Names]
-"""From a model's folder below the root and its file's stem; the stem is empty for the folder's own model."""
 
 
 def quant_tag(stem: str) -> str:
@@ -266,23 +272,17 @@ def names_in(repository: str) -> Naming:
     return naming
 
 
-# The layout of Hugging Face's cache, which newer builds of llama.cpp use too.
-# `models--org--name` holds `blobs`, `refs` (which revision a branch is at) and `snapshots/<revision>/` with links to
-# the blobs.
-
-PREFIX = "models--"
-_REVISION_BYTES = 256
-_SHORT = 7  # letters of a revision that people read
-_DEPTH = 3  # repository, `snapshots`, revision
-
-
 def is_hub(names: Sequence[str]) -> bool:
     """Whether a folder with these names in it is such a cache."""
     return any(name.startswith(PREFIX) for name in names)
 
 
 def read_hub(system: System, place: str, tree: Tree, tool: str) -> Contents:
-    """The models of a cache, from the files below it."""
+    """The models of a cache, from the files below it.
+
+    The layout of Hugging Face's cache, which newer builds of llama.cpp use too. `models--org--name` holds `blobs`,
+    `refs` (which revision a branch is at) and `snapshots/<revision>/` with links to the blobs.
+    """
     repositories: dict[str, list[Leaf]] = defaultdict(list)
     for leaf in tree.leaves:
         folder, slash, rest = leaf.path.partition("/")
@@ -328,3 +328,49 @@ def _unfinished(folder: str, leaves: list[Leaf]) -> Iterator[str]:
     if parts:
         files = "a download is" if len(parts) == 1 else f"{len(parts)} downloads are"
         yield f"{_name(folder)}: {files} not finished"
+
+
+class NamedFolder:
+    """A folder that the user names: whatever models lie there; those in hidden folders belong to some program."""
+
+    TOOL = "folder"
+
+    def find(self, system: System, place: str) -> Contents:
+        tree = read_tree(system, place)
+        seen = [leaf for leaf in tree.leaves if "/." not in f"/{leaf.folder}"]
+        return Contents(grouped_models(place, seen, self.TOOL, partial(_names_below, place)), tree_notices(place, tree))
+
+
+class NamedFile:
+    """A file that the user names: a whole model, or a part of one."""
+
+    TOOL = "file"
+
+    def __init__(self, folder: str, name: str) -> None:
+        self._folder, self._name = folder, name
+
+    def find(self, system: System, place: str) -> Contents:
+        tree = read_tree(system, self._folder, deepest=0)
+        wanted = f"{self._folder}/{self._name}"
+        models = grouped_models(self._folder, tree.leaves, self.TOOL, partial(_names_below, self._folder))
+        found = [m for m in models if any(file.path == wanted for file in m.files)]
+        leaf = next((leaf for leaf in tree.leaves if leaf.name == self._name), None)
+        if leaf is None:
+            raise LookError(f"{place}: not there")
+        return Contents(found or [self._nameless(system, leaf)], [])
+
+    def _nameless(self, system: System, leaf: Leaf) -> StoredModel:
+        """A model whose name does not tell that it is one, such as a blob of Ollama's."""
+        path = f"{self._folder}/{leaf.name}"
+        if system.read_head(path, len(_MAGIC)) != _MAGIC:
+            raise LookError(f"{path}: is no model; those start with GGUF or end in .safetensors")
+        file = StoredFile(path, leaf.bytes, leaf.inode)
+        return StoredModel(
+            name=leaf.name, tool=self.TOOL, format="gguf", path=path, place=self._folder, files=(file,),
+            size_bytes=leaf.bytes, modified_at=leaf.modified_at,
+        )  # fmt: skip
+
+
+def _names_below(place: str, folder: str, stem: str) -> Names:
+    long = "/".join(part for part in (folder, stem) if part) or os.path.basename(os.path.abspath(place))  # noqa: PTH100, PTH119 (no path object is needed)
+    return Names(stem or long.rpartition("/")[2], long)

@@ -20,6 +20,16 @@ _DIGEST = re.compile(r"sha256[:-]([0-9a-fA-F]{64})")
 _HOST, _NAMESPACE = "registry.ollama.ai", "library"
 _STEPS = 4  # host, namespace, model, tag
 
+_UNITS = "/etc/systemd/system"
+_SET = re.compile(r"^\s*Environment=(.*)$", re.MULTILINE)
+_SMALL_UNIT = 65536
+
+TOOL = "Ollama"
+SERVICE_PLACE = "/usr/share/ollama/.ollama/models"  # the installer's user has its home in /usr/share/ollama
+MOST_MANIFESTS = 5000
+_WEIGHTS = ("model", "tensor", "projector", "adapter", "draft")
+_SMALL_CONFIG = 1024**2
+
 
 class Layer(msgspec.Struct, frozen=True):
     """One blob, and what it is."""
@@ -49,72 +59,6 @@ class Manifest(msgspec.Struct, frozen=True):
 
     def of(self, *roles: str) -> list[Layer]:
         return [layer for layer in self.layers if layer.role in roles]
-
-
-def parse_manifest(data: bytes) -> Manifest:
-    """The manifest in `data`; LookError where it is none."""
-    try:
-        return msgspec.json.decode(data, type=Manifest)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise LookError(f"its manifest can't be read: {str(error)[:80]}") from error
-
-
-def parse_name(path: str) -> str:
-    """The name that Ollama shows for a manifest at `host/namespace/model/tag`; empty where that is no such path."""
-    steps = path.split("/")
-    if len(steps) != _STEPS or steps[3].startswith("."):
-        return ""
-    host, namespace, model, tag = steps
-    if host != _HOST:
-        return f"{host}/{namespace}/{model}:{tag}"
-    return f"{model}:{tag}" if namespace == _NAMESPACE else f"{namespace}/{model}:{tag}"
-
-
-_UNITS = "/etc/systemd/system"
-_SET = re.compile(r"^\s*Environment=(.*)$", re.MULTILINE)
-_SMALL_UNIT = 65536
-
-
-def served_places(system: System) -> list[str]:
-    """The folders of models of Ollama's servers, as far as they can be told."""
-    folder = f"{_UNITS}/ollama.service.d"
-    extra = [f"{folder}/{name}" for name in try_look([], system.list_dir, folder) if name.endswith(".conf")]
-    units = (f"{_UNITS}/ollama.service", *extra)
-    found = [place for path in units if (place := parse_ollama_unit(_text(system, path)))]
-    for pid in (name for name in try_look([], system.list_dir, "/proc") if name.isdecimal()):
-        if _text(system, f"/proc/{pid}/comm").strip() == "ollama":
-            words = _text(system, f"/proc/{pid}/environ").split("\0")
-            variables = {name: value for name, _, value in (word.partition("=") for word in words)}
-            home = variables.get("HOME")
-            if not home:
-                user = re.search(r"^Uid:\s+(\d+)", _text(system, f"/proc/{pid}/status"), re.MULTILINE)
-                lines = (line.split(":") for line in _text(system, "/etc/passwd").splitlines())
-                fields = 7  # passwd(5)
-                home = next((line[5] for line in lines if user and len(line) == fields and line[2] == user[1]), "")
-            if place := variables.get("OLLAMA_MODELS") or (home and f"{home}/.ollama/models"):
-                found.append(place)
-    return found
-
-
-def parse_ollama_unit(text: str) -> str:
-    """The folder that a unit of systemd sets; the last one counts."""
-    place = ""
-    for line in _SET.findall(text):
-        with suppress(ValueError):  # a quote without its partner
-            variables = (word.partition("=") for word in shlex.split(line))
-            place = {name: value for name, _, value in variables}.get("OLLAMA_MODELS", place)
-    return place
-
-
-def _text(system: System, path: str) -> str:
-    return try_look("", read_text, system, path, _SMALL_UNIT)
-
-
-TOOL = "Ollama"
-SERVICE_PLACE = "/usr/share/ollama/.ollama/models"  # the installer's user has its home in /usr/share/ollama
-MOST_MANIFESTS = 5000
-_WEIGHTS = ("model", "tensor", "projector", "adapter", "draft")
-_SMALL_CONFIG = 1024**2
 
 
 def places(system: System, around: Surroundings) -> list[str]:
@@ -208,3 +152,57 @@ class _Store:
     def _json(self, layers: Sequence[Layer]) -> Config:
         read = self._system.read_bytes
         return try_look({}, lambda: parse_config(read(self._path(layers[0]), _SMALL_CONFIG), "")) if layers else {}
+
+
+def parse_name(path: str) -> str:
+    """The name that Ollama shows for a manifest at `host/namespace/model/tag`; empty where that is no such path."""
+    steps = path.split("/")
+    if len(steps) != _STEPS or steps[3].startswith("."):
+        return ""
+    host, namespace, model, tag = steps
+    if host != _HOST:
+        return f"{host}/{namespace}/{model}:{tag}"
+    return f"{model}:{tag}" if namespace == _NAMESPACE else f"{namespace}/{model}:{tag}"
+
+
+def parse_manifest(data: bytes) -> Manifest:
+    """The manifest in `data`; LookError where it is none."""
+    try:
+        return msgspec.json.decode(data, type=Manifest)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise LookError(f"its manifest can't be read: {str(error)[:80]}") from error
+
+
+def served_places(system: System) -> list[str]:
+    """The folders of models of Ollama's servers, as far as they can be told."""
+    folder = f"{_UNITS}/ollama.service.d"
+    extra = [f"{folder}/{name}" for name in try_look([], system.list_dir, folder) if name.endswith(".conf")]
+    units = (f"{_UNITS}/ollama.service", *extra)
+    found = [place for path in units if (place := parse_ollama_unit(_text(system, path)))]
+    for pid in (name for name in try_look([], system.list_dir, "/proc") if name.isdecimal()):
+        if _text(system, f"/proc/{pid}/comm").strip() == "ollama":
+            words = _text(system, f"/proc/{pid}/environ").split("\0")
+            variables = {name: value for name, _, value in (word.partition("=") for word in words)}
+            home = variables.get("HOME")
+            if not home:
+                user = re.search(r"^Uid:\s+(\d+)", _text(system, f"/proc/{pid}/status"), re.MULTILINE)
+                lines = (line.split(":") for line in _text(system, "/etc/passwd").splitlines())
+                fields = 7  # passwd(5)
+                home = next((line[5] for line in lines if user and len(line) == fields and line[2] == user[1]), "")
+            if place := variables.get("OLLAMA_MODELS") or (home and f"{home}/.ollama/models"):
+                found.append(place)
+    return found
+
+
+def parse_ollama_unit(text: str) -> str:
+    """The folder that a unit of systemd sets; the last one counts."""
+    place = ""
+    for line in _SET.findall(text):
+        with suppress(ValueError):  # a quote without its partner
+            variables = (word.partition("=") for word in shlex.split(line))
+            place = {name: value for name, _, value in variables}.get("OLLAMA_MODELS", place)
+    return place
+
+
+def _text(system: System, path: str) -> str:
+    return try_look("", read_text, system, path, _SMALL_UNIT)

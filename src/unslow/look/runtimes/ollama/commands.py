@@ -16,7 +16,6 @@ from unslow.facts.runtime import Runtime
 from unslow.facts.values import MIB, Known, reported
 from unslow.look.command_line import is_absolute_path
 from unslow.look.command_writer import (
-    COMPOSE_UP,
     DRAFT_PLACE,
     NO_NUMBER,
     NOTHING_AT_HAND,
@@ -26,6 +25,7 @@ from unslow.look.command_writer import (
     Wanted,
     answer_changes,
 )
+from unslow.look.command_writer.starters import COMPOSE_UP
 from unslow.look.runtimes.ollama.gpu_backend import HIDES, backend_lines, visible_device
 from unslow.look.runtimes.ollama.places import (
     derived_name,

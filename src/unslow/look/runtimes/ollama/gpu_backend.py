@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from unslow.facts.commands import Place, by_hand, labelled_line
 from unslow.facts.knob import Setting
 from unslow.facts.runtime import Runtime
-from unslow.look.command_writer import COMPOSE_UP
+from unslow.look.command_writer.starters import COMPOSE_UP
 from unslow.look.runtimes.ollama.places import home_of, variable
 
 _INSTALL = "curl -fsSL https://ollama.com/install.sh | sh"

@@ -9,7 +9,7 @@ from unslow.facts.knob import Setting
 from unslow.facts.masking import SHOWN_KEY
 from unslow.facts.runtime import Runtime
 from unslow.facts.values import Absence, Known, Unknown
-from unslow.look.command_writer import (
+from unslow.look.command_writer.starters import (
     COMPOSE_UP,
     COMPOSED,
     Unit,

@@ -18,12 +18,12 @@ from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Contradiction, Statement, Subject
 from unslow.facts.values import MIB, NOT_LOOKED, Fact, Known, estimated, first_known, not_found, not_supported, reported
 from unslow.look.command_line import name_of_path
+from unslow.look.command_writer.starters import unit_fact
 from unslow.look.contradictions import added_contradictions, contradictions
 from unslow.look.logs.ollama.load_lines import command_facts
 from unslow.look.logs.ollama_options import asked_facts
 from unslow.look.openai_api import Server
 from unslow.look.processes import Process, read_processes, started_by, words_of
-from unslow.look.running_server import unit_fact
 from unslow.look.runtimes._gguf_process import is_server
 from unslow.look.runtimes._gguf_server import exact_model, read_server, with_file
 from unslow.look.runtimes._process import resident_bytes

@@ -24,6 +24,8 @@ _FILES: tuple[tuple[str, str, float, float], ...] = (
 )
 """Column, file of the device, what one of it is worth, and seconds between two looks."""
 
+_MOST_REASONS = 24  # as many bits as a number of single precision holds
+
 
 def open_amdgpu(live: Live, _pids: Collection[int], closing: ExitStack) -> list[Reading]:
     """The readings of every card, in ROCm's order as everywhere; LookError where there is none."""
@@ -55,9 +57,6 @@ def _sensor_paths(sensors: Sensors) -> Iterator[tuple[str, str, float, float]]:
     for column, label, scale, every_s in wanted:
         if label in sensors.labels:
             yield column, f"{sensors.path}/{sensors.labels[label]}_input", scale, every_s
-
-
-_MOST_REASONS = 24  # as many bits as a number of single precision holds
 
 
 def open_intel_gpu(live: Live, _pids: Collection[int], closing: ExitStack) -> list[Reading]:

@@ -34,19 +34,6 @@ def open_disks(live: Live, _pids: Collection[int], closing: ExitStack) -> list[R
     return [Reading("disks", ("disk_read_bytes_per_s",), read, every_s=SELDOM_S)]
 
 
-def _follow(live: Live, path: str, limit: int, closing: ExitStack) -> Callable[[], bytes]:
-    file = live.follow(path, limit)
-    closing.callback(file.close)
-    return file
-
-
-def _parsed(live: Live, path: str, limit: int, closing: ExitStack, parse: Callable[[bytes], T]) -> Callable[[], T]:
-    """What a file holds at each call; LookError at once where that can't be parsed."""
-    file = _follow(live, path, limit, closing)
-    parse(file())
-    return lambda: parse(file())
-
-
 def parse_sectors_read(text: bytes, names: frozenset[bytes]) -> int:
     """Sectors read from these disks since the start; LookError where none of them is listed."""
     rows = [row for line in text.split(b"\n") if len(row := line.split(None, _SECTORS_READ + 1)) > _SECTORS_READ]
@@ -59,9 +46,6 @@ def parse_sectors_read(text: bytes, names: frozenset[bytes]) -> int:
     return sum(read)
 
 
-# The clock of one core, by its driver: cpufreq; reading every core's would wake the idle ones.
-# Of several kinds of cores, or of those that the runtime is bound to, it is a fast one on which the runtime may run.
-
 CURRENT_FREQUENCY = "/sys/devices/system/cpu/cpu{}/cpufreq/scaling_cur_freq"
 _FREQUENCY_LIMIT_BYTES = 32
 _KHZ = MHZ / 1000
@@ -69,7 +53,10 @@ ANY_CORE, OWN_CORE = "cpu_clock_hz", "own_clock_hz"
 
 
 def open_frequency(live: Live, pids: Collection[int], closing: ExitStack) -> list[Reading]:
-    """The clock of the core that is likeliest to work; LookError where no driver tells one, as in virtual machines."""
+    """The clock of the core that is likeliest to work; LookError where no driver tells one, as in virtual machines.
+
+    Of several kinds of cores, or of those that the runtime is bound to, it is a fast one on which the runtime may run.
+    """
     texts = (try_look("", read_text, live, f"/proc/{pid}/status") for pid in pids)
     allowed = next(filter(None, map(parse_allowed_cpus, texts)), None)
     own = min(allowed - read_slow_cpus(live) or allowed) if allowed else None
@@ -99,14 +86,6 @@ def open_memory(live: Live, _pids: Collection[int], closing: ExitStack) -> list[
 def parse_available_bytes(text: bytes) -> int:
     """The line `MemAvailable:  1234 kB`; LookError where there is none."""
     return _number_after(b"MemAvailable:", text, f"{MEMINFO} does not tell what is available", b"kB") * 1024
-
-
-def _number_after(label: bytes, text: bytes, otherwise: str, end: bytes = b"\n") -> int:
-    """The whole number between a label and the end of the line, or of what counts; LookError where there is none."""
-    try:
-        return int(text.partition(label)[2].partition(end)[0])
-    except ValueError as error:
-        raise LookError(otherwise) from error
 
 
 VMSTAT = "/proc/vmstat"
@@ -320,3 +299,24 @@ def _groups(live: Live) -> dict[str, frozenset[int]]:
             lists = {n: parse_cpu_list(read_text(live, f"{NUMA_NODES}/node{n}/cpulist")) for n in nodes}
             groups |= {f"own_node{number}_share": cpus for number, cpus in lists.items()}
     return groups
+
+
+def _parsed(live: Live, path: str, limit: int, closing: ExitStack, parse: Callable[[bytes], T]) -> Callable[[], T]:
+    """What a file holds at each call; LookError at once where that can't be parsed."""
+    file = _follow(live, path, limit, closing)
+    parse(file())
+    return lambda: parse(file())
+
+
+def _follow(live: Live, path: str, limit: int, closing: ExitStack) -> Callable[[], bytes]:
+    file = live.follow(path, limit)
+    closing.callback(file.close)
+    return file
+
+
+def _number_after(label: bytes, text: bytes, otherwise: str, end: bytes = b"\n") -> int:
+    """The whole number between a label and the end of the line, or of what counts; LookError where there is none."""
+    try:
+        return int(text.partition(label)[2].partition(end)[0])
+    except ValueError as error:
+        raise LookError(otherwise) from error

@@ -17,41 +17,6 @@ MOST_PERCENT = 100
 _NOTHING_NEW = (0, 6)
 """NVML_SUCCESS with no sample to hand out, and NVML_ERROR_NOT_FOUND: no process worked since the last look."""
 
-
-class OthersBusy:
-    """The share of the time in which kernels of others ran, since the last look.
-
-    In a container the driver may count processes by other numbers than /proc does. Then the runtime itself looks like a
-    stranger, so nothing is told before one of its own numbers was seen at work.
-    """
-
-    def __init__(self, nvml: Nvml, gpu: Any, own: Collection[int]) -> None:
-        self._nvml, self._gpu, self._own = nvml, gpu, frozenset(own)
-        self._since_us, self._knows_own = 0, False
-
-    def read(self, _now: float) -> Sequence[float]:
-        """One share; NaN at the first look, which shows the past, and while nobody worked."""
-        is_first = not self._since_us
-        try:
-            samples = list(self._nvml.nvmlDeviceGetProcessUtilization(self._gpu, self._since_us))
-        except Exception as error:
-            if getattr(error, "value", None) not in _NOTHING_NEW:
-                raise
-            samples = []
-        # What each process used since the last look; a process may be sampled more than once
-        seen: dict[int, list[int]] = {}
-        for sample in samples:
-            self._since_us = max(self._since_us, sample.timeStamp)
-            if sample.smUtil <= MOST_PERCENT:  # drivers hand out a row of noise now and then
-                seen.setdefault(sample.pid, []).append(sample.smUtil)
-        busy = {pid: sum(used) / len(used) for pid, used in seen.items()}
-        self._knows_own = self._knows_own or any(pid in self._own for pid in busy)
-        if is_first or not busy or not self._knows_own:
-            return (nan,)
-        others = sum(percent for pid, percent in busy.items() if pid not in self._own)
-        return (min(1.0, others / MOST_PERCENT),)
-
-
 DRIVER = True
 SLOW_S = 2.0
 """Between two looks at the link, which changes with the power state, and at traffic that takes 20 ms to measure."""
@@ -107,38 +72,38 @@ def _utilisation(nvml: Nvml, gpu: Any, _now: float) -> Sequence[float]:
     return rates.gpu / 100, rates.memory / 100
 
 
-def _vram_used(nvml: Nvml, gpu: Any) -> float:
-    """Without what the driver keeps for itself, where the driver tells the two apart."""
-    version = getattr(nvml, "nvmlMemory_v2", None)
-    info = nvml.nvmlDeviceGetMemoryInfo(gpu, version=version) if version else nvml.nvmlDeviceGetMemoryInfo(gpu)
-    return float(info.used)
+class OthersBusy:
+    """The share of the time in which kernels of others ran, since the last look.
 
+    In a container the driver may count processes by other numbers than /proc does. Then the runtime itself looks like a
+    stranger, so nothing is told before one of its own numbers was seen at work.
+    """
 
-def _reasons(nvml: Nvml, gpu: Any) -> float:
-    """Newer drivers call them event reasons, older ones throttle reasons."""
-    ask = getattr(nvml, "nvmlDeviceGetCurrentClocksEventReasons", None)
-    return float((ask or nvml.nvmlDeviceGetCurrentClocksThrottleReasons)(gpu))
+    def __init__(self, nvml: Nvml, gpu: Any, own: Collection[int]) -> None:
+        self._nvml, self._gpu, self._own = nvml, gpu, frozenset(own)
+        self._since_us, self._knows_own = 0, False
 
-
-def field_values(nvml: Nvml, gpu: Any, fields: Sequence[int]) -> list[tuple[float, int]]:
-    """Several of the driver's numbered values, each with its type, in one call; its error where one is refused."""
-    answers = nvml.nvmlDeviceGetFieldValues(gpu, list(fields))
-    for answer in answers:
-        if answer.nvmlReturn != 0:
-            raise nvml.NVMLError(answer.nvmlReturn)
-    return [(getattr(answer.value, _MEMBERS[answer.valueType]), answer.valueType) for answer in answers]
-
-
-def _field(nvml: Nvml, gpu: Any, field: int) -> float:
-    return field_values(nvml, gpu, [field])[0][0]
-
-
-def _power(nvml: Nvml, gpu: Any) -> float:
-    """Of the moment, which costs least; older drivers have only the mean of the last second."""
-    try:
-        return _field(nvml, gpu, nvml.NVML_FI_DEV_POWER_INSTANT) / 1000
-    except Exception:  # noqa: BLE001 (refused, or unknown to this version of the library)
-        return float(nvml.nvmlDeviceGetPowerUsage(gpu)) / 1000
+    def read(self, _now: float) -> Sequence[float]:
+        """One share; NaN at the first look, which shows the past, and while nobody worked."""
+        is_first = not self._since_us
+        try:
+            samples = list(self._nvml.nvmlDeviceGetProcessUtilization(self._gpu, self._since_us))
+        except Exception as error:
+            if getattr(error, "value", None) not in _NOTHING_NEW:
+                raise
+            samples = []
+        # What each process used since the last look; a process may be sampled more than once
+        seen: dict[int, list[int]] = {}
+        for sample in samples:
+            self._since_us = max(self._since_us, sample.timeStamp)
+            if sample.smUtil <= MOST_PERCENT:  # drivers hand out a row of noise now and then
+                seen.setdefault(sample.pid, []).append(sample.smUtil)
+        busy = {pid: sum(used) / len(used) for pid, used in seen.items()}
+        self._knows_own = self._knows_own or any(pid in self._own for pid in busy)
+        if is_first or not busy or not self._knows_own:
+            return (nan,)
+        others = sum(percent for pid, percent in busy.items() if pid not in self._own)
+        return (min(1.0, others / MOST_PERCENT),)
 
 
 def _traffic(nvml: Nvml, gpu: Any, device: Device) -> Reading:
@@ -162,6 +127,40 @@ def _traffic(nvml: Nvml, gpu: Any, device: Device) -> Reading:
     except Exception:  # noqa: BLE001 (refused, or unknown to this version of the library)
         return device.reading("PCIe traffic, measured", by_measuring, SLOW_S, columns)
     return device.reading("PCIe traffic, counted", by_counters, columns=columns)
+
+
+def _vram_used(nvml: Nvml, gpu: Any) -> float:
+    """Without what the driver keeps for itself, where the driver tells the two apart."""
+    version = getattr(nvml, "nvmlMemory_v2", None)
+    info = nvml.nvmlDeviceGetMemoryInfo(gpu, version=version) if version else nvml.nvmlDeviceGetMemoryInfo(gpu)
+    return float(info.used)
+
+
+def _reasons(nvml: Nvml, gpu: Any) -> float:
+    """Newer drivers call them event reasons, older ones throttle reasons."""
+    ask = getattr(nvml, "nvmlDeviceGetCurrentClocksEventReasons", None)
+    return float((ask or nvml.nvmlDeviceGetCurrentClocksThrottleReasons)(gpu))
+
+
+def _power(nvml: Nvml, gpu: Any) -> float:
+    """Of the moment, which costs least; older drivers have only the mean of the last second."""
+    try:
+        return _field(nvml, gpu, nvml.NVML_FI_DEV_POWER_INSTANT) / 1000
+    except Exception:  # noqa: BLE001 (refused, or unknown to this version of the library)
+        return float(nvml.nvmlDeviceGetPowerUsage(gpu)) / 1000
+
+
+def _field(nvml: Nvml, gpu: Any, field: int) -> float:
+    return field_values(nvml, gpu, [field])[0][0]
+
+
+def field_values(nvml: Nvml, gpu: Any, fields: Sequence[int]) -> list[tuple[float, int]]:
+    """Several of the driver's numbered values, each with its type, in one call; its error where one is refused."""
+    answers = nvml.nvmlDeviceGetFieldValues(gpu, list(fields))
+    for answer in answers:
+        if answer.nvmlReturn != 0:
+            raise nvml.NVMLError(answer.nvmlReturn)
+    return [(getattr(answer.value, _MEMBERS[answer.valueType]), answer.valueType) for answer in answers]
 
 
 QUESTIONS: tuple[tuple[str, Ask, float], ...] = (

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from unslow.facts.commands import Place, parse_line
-from unslow.look.command_writer import lines_for_system
+from unslow.look.command_writer.shells import lines_for_system
 
 UNIX = re.compile(r"\bunset\b|\bexport\b|\benv -u\b|\bsudo\b|&&|\bcurl\b")
 LINES = {

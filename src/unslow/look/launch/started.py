@@ -15,18 +15,6 @@ _LLAMA_ERROR = re.compile(r"(?m)^\S{1,20} E (.+)$")
 _TELLING = ("error", "exception", "failed", "fatal")
 _NOISE = ("resource_tracker", "warnings.warn")
 
-
-def parse_last_words(text: str) -> str:
-    """llama.cpp's first error line, which names the reason; else the last line that speaks of an error, or the last."""
-    if first := _LLAMA_ERROR.search(text):
-        return first[1].strip()[:LONGEST_LAST_WORDS]
-    lines = [line.strip()[:LONGEST_LAST_WORDS] for line in text.splitlines() if line.strip()]
-    small = [(line, line.casefold()) for line in lines]
-    telling = [(line, words) for line, words in small if any(word in words for word in _TELLING)]
-    errors = [line for line, words in telling if not any(word in words for word in _NOISE)]
-    return (errors or lines or ["its log is empty"])[-1]
-
-
 LOG_TAIL_BYTES = 65536
 _LOOK_EVERY_S = 0.05
 
@@ -83,3 +71,14 @@ def read_last_words(system: System, log_path: str) -> str:
         return parse_last_words(system.read_tail(log_path, LOG_TAIL_BYTES).decode("utf-8", "replace"))
     except LookError as error:
         return error.why
+
+
+def parse_last_words(text: str) -> str:
+    """llama.cpp's first error line, which names the reason; else the last line that speaks of an error, or the last."""
+    if first := _LLAMA_ERROR.search(text):
+        return first[1].strip()[:LONGEST_LAST_WORDS]
+    lines = [line.strip()[:LONGEST_LAST_WORDS] for line in text.splitlines() if line.strip()]
+    small = [(line, line.casefold()) for line in lines]
+    telling = [(line, words) for line, words in small if any(word in words for word in _TELLING)]
+    errors = [line for line, words in telling if not any(word in words for word in _NOISE)]
+    return (errors or lines or ["its log is empty"])[-1]

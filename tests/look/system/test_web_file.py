@@ -11,7 +11,7 @@ from web_server import Handler, web_server, with_ranges, without_ranges
 
 from unslow.facts.values import Absence
 from unslow.look.system import LookError
-from unslow.look.system.http import FIRST_RANGE_BYTES, MOST_FETCHED_BYTES, Route, WebFile, is_inside, redirected
+from unslow.look.system.web_file import FIRST_RANGE_BYTES, MOST_FETCHED_BYTES, Route, WebFile, is_inside, redirected
 
 DATA = random.Random(1).randbytes(5 * 1024**2)
 PATH = "/m.gguf"

@@ -1,8 +1,7 @@
 import pytest
 from doubles import FakeSystem
 
-from unslow.look.command_writer import Unit
-from unslow.look.running_server import Composed, read_composed, read_script, read_unit_files
+from unslow.look.command_writer.starters import Composed, Unit, read_composed, read_script, read_unit_files
 from unslow.look.system import Finished, LookError
 
 SHOW = "--property=FragmentPath --property=DropInPaths"

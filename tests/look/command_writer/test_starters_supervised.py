@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 from unslow.facts.commands import Place, parse_line
-from unslow.look.command_writer import Unit, drop_in, drop_in_text, in_unit, shell_line, starting_lines
+from unslow.look.command_writer.starters import Unit, drop_in, drop_in_text, in_unit, shell_line, starting_lines
 
 WORDS = ["/usr/bin/llama-server", "-m", "/m/a b.gguf", "-ot", r"blk\.(1|2)\.ffn=CPU", "--api-key", "KEY"]
 VARIABLES = {"A": "1 2", "B": None}

@@ -19,7 +19,7 @@ import msgspec
 from unslow.facts.bench import DECODE, LARGEST_BENCH_BYTES, PREFILL, Bench, Entry, Failure, Pass, parse_bench
 from unslow.facts.errors import UserError
 from unslow.facts.stored_json import dump_stored
-from unslow.look.calibration import data_folder
+from unslow.look.stored import data_folder
 
 _VERSIONS = ("version", "driver", "kernel", "build")
 SELECTED = """
@@ -30,88 +30,7 @@ SELECTED = """
 """The columns behind an entry, with what was appended since."""
 _LONGEST = 300
 
-
-def entry_of(row: tuple[Any, ...]) -> Entry:
-    """A row of `SELECTED`, whatever a tampered file holds there."""
-    taken: dict[str, Any] = dict(zip(Entry._fields, row, strict=False))
-    interrupted, owner = row[-2:]
-    taken |= {name: str(taken[name])[:_LONGEST] for name in Entry._fields[:7]}
-    taken |= {name: _number(taken[name]) for name in ("decode_tokens_per_s", "prefill_tokens_per_s")}
-    taken |= {name: int(_number(taken[name]) or 0) for name in ("answered", "failed")}
-    taken["seconds"] = _number(taken["seconds"]) or 0.0
-    taken["state"] = "interrupted" if interrupted else "whole"
-    if owner:
-        taken["state"] = "running" if _is_alive(str(owner)) else "broke_off"
-    return Entry(**taken)
-
-
-def _number(cell: Any) -> float | None:
-    return float(cell) if isinstance(cell, int | float) and math.isfinite(cell) else None
-
-
-def this_process() -> str:
-    """Who is running a benchmark: the process, and the machine, since a home may be shared by several."""
-    return f"{os.getpid()}@{platform.node()}"
-
-
-def _is_alive(owner: str) -> bool:
-    """Whether its process still runs, as far as can be told: on Windows asking would end it, so it counts as gone."""
-    pid, _, node = owner.partition("@")
-    if owner == this_process():
-        return True
-    if node != platform.node() or not pid.isdecimal() or len(pid) > 9 or sys.platform == "win32":  # noqa: PLR2004
-        return False
-    try:
-        os.kill(int(pid), 0)
-    except PermissionError:
-        return True
-    except OSError:
-        return False
-    return True
-
-
-def machine_key(bench: Bench) -> str:
-    """One for each machine; how much memory it has is left out, as a virtual one's may vary."""
-    mark = bench.machine
-    return _hashed([mark.cpu, mark.cores, sorted(mark.gpus)])
-
-
-def setup_key(bench: Bench) -> str:
-    """One for each machine, runtime, model and settings; not their versions, since that is what one compares across."""
-    settings = sorted(pair for pair in bench.settings.items() if not pair[0].endswith(_VERSIONS))
-    return _hashed([machine_key(bench), bench.runtime, bench.model, bench.model_bytes, settings])
-
-
-def _hashed(value: object) -> str:
-    return hashlib.sha256(repr(value).encode(errors="replace")).hexdigest()[:24]
-
-
 _HINT = "`unslow bench --list` shows the others"
-
-
-class Piece(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What came since the last time something was written down."""
-
-    passes: tuple[Pass, ...] = ()
-    failures: tuple[Failure, ...] = ()
-
-
-def _inflated(body: object, where: str) -> bytes:
-    if not isinstance(body, bytes):
-        raise UserError(f"{where} is damaged: it holds no bytes", _HINT)
-    inflater = zlib.decompressobj()
-    try:
-        data = inflater.decompress(body, LARGEST_BENCH_BYTES + 1)
-    except zlib.error as error:
-        raise UserError(f"{where} is damaged: {error}", _HINT) from error
-    if len(data) <= LARGEST_BENCH_BYTES and not inflater.eof:
-        raise UserError(f"{where} is damaged: it ends too early", _HINT)
-    return data
-
-
-# The file of the history: opened for one piece of work at a time, and never made new over something else.
-# The journal of SQLite is the plain one, not the write-ahead log: that needs memory shared between processes, which a
-# home on a network lacks, and a folder that can be written even to read. Writes here are small and rare.
 
 APPLICATION = 0x756E736C  # Marks the file as this program's own ("unsl")
 MIGRATIONS = (
@@ -138,94 +57,12 @@ _STEPS, _MOST_STEPS = 1_000_000, 300
 """A query of this program needs thousands of steps; one that a tampered file makes endless is broken off."""
 _DATABASE_HINT = "set UNSLOW_DATA_DIR to another folder, or move that file away; it is left as it is"
 
-
-@contextmanager
-def reading_database(path: Path) -> Iterator[sqlite3.Connection | None]:
-    """The file to read from, even where nothing can be written; None where there is none yet."""
-    with _told(path, "read"):
-        if not path.exists() or not path.stat().st_size:
-            yield None
-            return
-        # Where the file can be written, whoever reads it takes back what a killed process left half done
-        mode = "rw" if os.access(path, os.W_OK) and os.access(path.parent, os.W_OK) else "ro"
-        with closing(_opened(path, mode)) as connection:
-            if _version(connection, path) < len(MIGRATIONS):
-                with writing_database(path):
-                    pass
-            yield connection
-
-
-@contextmanager
-def writing_database(path: Path) -> Iterator[sqlite3.Connection]:
-    """The file to change: all of the work is kept, or none of it."""
-    with _told(path, "write"):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with suppress(FileExistsError):  # only its owner may read it; SQLite gives its companions the same rights
-            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-        with closing(_opened(path, "rw")) as connection:
-            connection.execute("BEGIN IMMEDIATE")
-            try:
-                # Bring the tables to this version; whoever holds the lock looks again, as another may have been faster
-                empty = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
-                if empty:
-                    connection.execute(f"PRAGMA application_id = {APPLICATION}")
-                for step in MIGRATIONS[_version(connection, path) :]:
-                    for statement in step.split(";"):
-                        connection.execute(statement)
-                connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
-                yield connection
-            except BaseException:
-                if connection.in_transaction:  # a full disk has ended it already, and must be what is told
-                    connection.execute("ROLLBACK")
-                raise
-            connection.execute("COMMIT")
-
-
-@contextmanager
-def _told(path: Path, what: str) -> Iterator[None]:
-    try:
-        yield
-    except sqlite3.Error as error:
-        reason = _REASONS.get(getattr(error, "sqlite_errorname", ""), str(error))
-        raise UserError(f"can't {what} the history {path}: {reason}", _DATABASE_HINT) from error
-    except OSError as error:
-        raise UserError(f"can't {what} the history {path}: {error.strerror or error}", _DATABASE_HINT) from error
-    except UnicodeEncodeError as error:
-        raise UserError(f"can't {what} the history {path}: a word is no text", "give it as UTF-8") from error
-
-
 _REASONS = {
     "SQLITE_NOTADB": "it is no database",
     "SQLITE_CORRUPT": "it is damaged",
     "SQLITE_BUSY": f"another program has held it for {BUSY_S:.0f} s",
     "SQLITE_INTERRUPT": "reading it does not come to an end",
 }
-
-
-def _opened(path: Path, mode: str) -> sqlite3.Connection:
-    address = f"{path.absolute().as_uri()}?mode={mode}"
-    connection = sqlite3.connect(address, timeout=BUSY_S, isolation_level=None, uri=True, check_same_thread=False)
-    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LARGEST_BENCH_BYTES)
-    steps = iter(range(_MOST_STEPS))
-    connection.set_progress_handler(lambda: next(steps, None) is None, _STEPS)
-    connection.execute("PRAGMA trusted_schema = OFF")
-    return connection
-
-
-def _version(connection: sqlite3.Connection, path: Path) -> int:
-    """The version of the file's tables; UserError where it is another program's, or of a newer version."""
-    mark, version = (connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version"))
-    if mark != APPLICATION:
-        raise UserError(f"{path} is a database of something else, not the history of benchmarks", _DATABASE_HINT)
-    if version > len(MIGRATIONS):
-        newer = f"a newer unslow (version {version} of the history)"
-        raise UserError(f"{path} was written by {newer}", "use a newer unslow")
-    return int(version)
-
-
-# The history of benchmarks: whole ones, those that were interrupted, and what is left of one that was killed.
-# A benchmark that runs is begun, gets its answers appended as they come, and is finished; whoever ends in between
-# leaves all but the last answers.
 
 FILE_NAME = "benchmarks.sqlite3"
 MOST = 10_000  # More are never read at once
@@ -237,6 +74,13 @@ _SHORTEST_PREFIX = 2
 _MEASURED = "(answered > 0 OR decode > 0 OR prefill > 0 OR EXISTS (SELECT 1 FROM pieces WHERE bench = benches.id))"
 
 
+class Piece(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What came since the last time something was written down."""
+
+    passes: tuple[Pass, ...] = ()
+    failures: tuple[Failure, ...] = ()
+
+
 class _Where(NamedTuple):
     text: str = "1"
     values: tuple[object, ...] = ()
@@ -244,7 +88,11 @@ class _Where(NamedTuple):
 
 @dataclass(frozen=True)
 class History:
-    """The benchmarks in one file; it is made with the first one."""
+    """The benchmarks in one file; it is made with the first one.
+
+    A benchmark that runs is begun, gets its answers appended as they come, and is finished; whoever ends in between
+    leaves all but the last answers.
+    """
 
     path: Path
 
@@ -387,6 +235,11 @@ class History:
         )
 
 
+def default_history() -> History:
+    """The user's own."""
+    return History(data_folder() / FILE_NAME)
+
+
 def _alike(like: Bench | None) -> _Where:
     """Others of its machine, runtime, model and protocol that measured anything."""
     if like is None:
@@ -396,6 +249,149 @@ def _alike(like: Bench | None) -> _Where:
     return _Where(f"{same} AND {_MEASURED} AND owner = ''", values)  # none that broke off
 
 
-def default_history() -> History:
-    """The user's own."""
-    return History(data_folder() / FILE_NAME)
+def machine_key(bench: Bench) -> str:
+    """One for each machine; how much memory it has is left out, as a virtual one's may vary."""
+    mark = bench.machine
+    return _hashed([mark.cpu, mark.cores, sorted(mark.gpus)])
+
+
+def setup_key(bench: Bench) -> str:
+    """One for each machine, runtime, model and settings; not their versions, since that is what one compares across."""
+    settings = sorted(pair for pair in bench.settings.items() if not pair[0].endswith(_VERSIONS))
+    return _hashed([machine_key(bench), bench.runtime, bench.model, bench.model_bytes, settings])
+
+
+def _hashed(value: object) -> str:
+    return hashlib.sha256(repr(value).encode(errors="replace")).hexdigest()[:24]
+
+
+def entry_of(row: tuple[Any, ...]) -> Entry:
+    """A row of `SELECTED`, whatever a tampered file holds there."""
+    taken: dict[str, Any] = dict(zip(Entry._fields, row, strict=False))
+    interrupted, owner = row[-2:]
+    taken |= {name: str(taken[name])[:_LONGEST] for name in Entry._fields[:7]}
+    taken |= {name: _number(taken[name]) for name in ("decode_tokens_per_s", "prefill_tokens_per_s")}
+    taken |= {name: int(_number(taken[name]) or 0) for name in ("answered", "failed")}
+    taken["seconds"] = _number(taken["seconds"]) or 0.0
+    taken["state"] = "interrupted" if interrupted else "whole"
+    if owner:
+        taken["state"] = "running" if _is_alive(str(owner)) else "broke_off"
+    return Entry(**taken)
+
+
+def _number(cell: Any) -> float | None:
+    return float(cell) if isinstance(cell, int | float) and math.isfinite(cell) else None
+
+
+def _is_alive(owner: str) -> bool:
+    """Whether its process still runs, as far as can be told: on Windows asking would end it, so it counts as gone."""
+    pid, _, node = owner.partition("@")
+    if owner == this_process():
+        return True
+    if node != platform.node() or not pid.isdecimal() or len(pid) > 9 or sys.platform == "win32":  # noqa: PLR2004
+        return False
+    try:
+        os.kill(int(pid), 0)
+    except PermissionError:
+        return True
+    except OSError:
+        return False
+    return True
+
+
+def this_process() -> str:
+    """Who is running a benchmark: the process, and the machine, since a home may be shared by several."""
+    return f"{os.getpid()}@{platform.node()}"
+
+
+def _inflated(body: object, where: str) -> bytes:
+    if not isinstance(body, bytes):
+        raise UserError(f"{where} is damaged: it holds no bytes", _HINT)
+    inflater = zlib.decompressobj()
+    try:
+        data = inflater.decompress(body, LARGEST_BENCH_BYTES + 1)
+    except zlib.error as error:
+        raise UserError(f"{where} is damaged: {error}", _HINT) from error
+    if len(data) <= LARGEST_BENCH_BYTES and not inflater.eof:
+        raise UserError(f"{where} is damaged: it ends too early", _HINT)
+    return data
+
+
+@contextmanager
+def reading_database(path: Path) -> Iterator[sqlite3.Connection | None]:
+    """The file to read from, even where nothing can be written; None where there is none yet."""
+    with _told(path, "read"):
+        if not path.exists() or not path.stat().st_size:
+            yield None
+            return
+        # Where the file can be written, whoever reads it takes back what a killed process left half done
+        mode = "rw" if os.access(path, os.W_OK) and os.access(path.parent, os.W_OK) else "ro"
+        with closing(_opened(path, mode)) as connection:
+            if _version(connection, path) < len(MIGRATIONS):
+                with writing_database(path):
+                    pass
+            yield connection
+
+
+@contextmanager
+def writing_database(path: Path) -> Iterator[sqlite3.Connection]:
+    """The file to change: all of the work is kept, or none of it.
+
+    The journal of SQLite is the plain one, not the write-ahead log: that needs memory shared between processes, which a
+    home on a network lacks, and a folder that can be written even to read. Writes here are small and rare.
+    """
+    with _told(path, "write"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(FileExistsError):  # only its owner may read it; SQLite gives its companions the same rights
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        with closing(_opened(path, "rw")) as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                # Bring the tables to this version; whoever holds the lock looks again, as another may have been faster
+                empty = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
+                if empty:
+                    connection.execute(f"PRAGMA application_id = {APPLICATION}")
+                for step in MIGRATIONS[_version(connection, path) :]:
+                    for statement in step.split(";"):
+                        connection.execute(statement)
+                connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
+                yield connection
+            except BaseException:
+                if connection.in_transaction:  # a full disk has ended it already, and must be what is told
+                    connection.execute("ROLLBACK")
+                raise
+            connection.execute("COMMIT")
+
+
+@contextmanager
+def _told(path: Path, what: str) -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.Error as error:
+        reason = _REASONS.get(getattr(error, "sqlite_errorname", ""), str(error))
+        raise UserError(f"can't {what} the history {path}: {reason}", _DATABASE_HINT) from error
+    except OSError as error:
+        raise UserError(f"can't {what} the history {path}: {error.strerror or error}", _DATABASE_HINT) from error
+    except UnicodeEncodeError as error:
+        raise UserError(f"can't {what} the history {path}: a word is no text", "give it as UTF-8") from error
+
+
+def _opened(path: Path, mode: str) -> sqlite3.Connection:
+    address = f"{path.absolute().as_uri()}?mode={mode}"
+    connection = sqlite3.connect(address, timeout=BUSY_S, isolation_level=None, uri=True, check_same_thread=False)
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LARGEST_BENCH_BYTES)
+    steps = iter(range(_MOST_STEPS))
+    connection.set_progress_handler(lambda: next(steps, None) is None, _STEPS)
+    connection.execute("PRAGMA trusted_schema = OFF")
+    return connection
+
+
+def _version(connection: sqlite3.Connection, path: Path) -> int:
+    """The version of the file's tables; UserError where it is another program's, or of a newer version."""
+    mark, version = (connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version"))
+    if mark != APPLICATION:
+        raise UserError(f"{path} is a database of something else, not the history of benchmarks", _DATABASE_HINT)
+    if version > len(MIGRATIONS):
+        newer = f"a newer unslow (version {version} of the history)"
+        raise UserError(f"{path} was written by {newer}", "use a newer unslow")
+    return int(version)

@@ -1,8 +1,7 @@
 import pytest
 from doubles import FakeSystem
 
-from unslow.look.command_writer import NO_UNIT, Unit
-from unslow.look.running_server import parse_unit, read_unit
+from unslow.look.command_writer.starters import NO_UNIT, Unit, parse_unit, read_unit
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,8 @@ import pytest
 from unslow.facts.calibration import LARGEST_BYTES, Calibration, MachineMark, parse_calibration
 from unslow.facts.errors import UserError
 from unslow.facts.stored_json import dump_stored
-from unslow.look.calibration import CalibrationStore, calibration_file_name, data_folder, read_calibrations
+from unslow.look.stored import data_folder
+from unslow.look.stored.calibrations import CalibrationStore, calibration_file_name, read_calibrations
 from unslow.look.system.live import LiveSystem
 
 SYSTEM = LiveSystem()

@@ -5,7 +5,7 @@ import pytest
 from unslow.catalog.architectures import made_up_shapes
 from unslow.catalog.quants import file_type_of_mix
 from unslow.facts.errors import UserError
-from unslow.look.calibration import (
+from unslow.look.bench.calibration import (
     Limits,
     Measured,
     ModelToMeasure,

@@ -1,4 +1,8 @@
-"""Writes the command lines that a user copies: for a shell, systemd, a compose file or a pod."""
+"""Writes the command line of any program that is told its settings by flags: one change or many, the same words.
+
+A runtime says by a table what each knob does (`Words`, `Advice`, or why not), and by a `Program` how its command line
+is read and started; everything that a user copies is written here.
+"""
 
 import re
 import shlex
@@ -7,53 +11,15 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
-from unslow.facts.commands import (
-    WINDOWS,
-    Commands,
-    Place,
-    by_hand,
-    compose_quoted,
-    is_plain_word,
-    labelled_line,
-    parse_line,
-    powershell_text,
-    powershell_word,
-    shell_joined,
-    yaml_quoted,
-)
+from unslow.facts.commands import Commands, by_hand
 from unslow.facts.knob import Change, Knob, Setting
-from unslow.facts.masking import SHOWN_KEY
 from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
 from unslow.facts.values import Known
-from unslow.look.command_line import is_absolute_path, without_words
+from unslow.look.command_line import without_words
+from unslow.look.command_writer.starters import NO_UNIT, Unit, starting_lines
 
 _OF_HUB = re.compile(r"[\w.-]{1,96}/[\w.-]{1,96}")
-
-
-class Unit(NamedTuple):
-    """A service of systemd, of the system or of a user."""
-
-    name: str = ""
-    of_user: bool = False
-
-    @classmethod
-    def named(cls, text: str) -> "Unit":
-        """By the words that systemctl takes for it, as facts have them."""
-        return cls(text.rpartition(" ")[2], of_user=text.startswith("--user "))
-
-    @property
-    def service(self) -> str:
-        """Its name without the ending."""
-        return self.name.removesuffix(".service")
-
-    @property
-    def words(self) -> str:
-        """Those words."""
-        return f"--user {self.name}" if self.of_user else self.name
-
-
-NO_UNIT = Unit()
 
 
 class AtHand(NamedTuple):
@@ -77,111 +43,6 @@ class AtHand(NamedTuple):
 
 
 NOTHING_AT_HAND = AtHand()
-
-
-Environment = Mapping[str, str | None]
-COMPOSED = "docker compose"
-COMPOSE_UP = "docker compose up -d"
-_HIDDEN = f"{SHOWN_KEY} stands for a secret that is not shown here: put it in"
-_LAST = "zz-"
-"""Drop-ins are read in the order of their names: this one after `override.conf`, which `systemctl edit` writes."""
-_RELATIVE = "systemd starts programs by their whole path: put it before {program}"
-
-
-def starting_lines(
-    shown: Sequence[str], environment: Environment, container: str = "", unit: Unit = NO_UNIT, front: str = ""
-) -> tuple[str, ...]:
-    """Lines that start this command line, by whoever starts it now; secrets are hidden in it already."""
-    notes = [_HIDDEN] if SHOWN_KEY in shown or any(word.endswith(f"={SHOWN_KEY}") for word in shown) else []
-    if front and not unit.name:
-        notes.append(f"it is started by {front}: change the command there")
-    if container:
-        return (*_in_container(shown, environment, container), *map(by_hand, notes))
-    if unit.name:
-        if not is_absolute_path(shown[0]):
-            notes.append(_RELATIVE.format(program=shown[0]))
-        return (*map(by_hand, notes), *drop_in(unit, environment, shown))
-    return (*map(by_hand, notes), shell_line(shown, environment))
-
-
-def shell_line(words: Sequence[str], environment: Environment) -> str:
-    """One line for a shell of Unix, with its variables before it."""
-    away = [word for name, value in environment.items() if value is None for word in ("-u", name)]
-    given = [f"{name}={shlex.quote(value)}" for name, value in environment.items() if value is not None]
-    return " ".join([*(["env", *away] if away else []), *given, shlex.join(words)])
-
-
-def drop_in(unit: Unit, environment: Environment, command: Sequence[str] = ()) -> tuple[str, ...]:
-    """Lines that write drop-ins of the service and start it again; each variable has a file of its own.
-
-    So one fix does not take away another, and the same one twice changes nothing.
-    """
-    texts = {name: drop_in_text({name: value}) for name, value in environment.items()}
-    if command:
-        texts["command"] = drop_in_text({}, command)
-    root, sudo = ("systemctl --user", "") if unit.of_user else ("sudo systemctl", "sudo ")
-    folder = f"{'~/.config/systemd/user' if unit.of_user else '/etc/systemd/system'}/{unit.name}.d"
-    made = f"{sudo}mkdir -p {folder}"
-    written = (
-        f"{made} && printf '%s\\n' {shlex.join(text.splitlines())} | {sudo}tee {folder}/{_LAST}{name}.conf"
-        for name, text in texts.items()
-    )
-    return (*written, f"{root} daemon-reload && {root} restart {unit.service}")
-
-
-def drop_in_text(environment: Environment, command: Sequence[str] = ()) -> str:
-    """The text of a drop-in; an empty ExecStart takes away the command that the unit has."""
-    given = [f"Environment={in_unit(f'{n}={v}', always=True)}" for n, v in environment.items() if v is not None]
-    away = [f"UnsetEnvironment={name}" for name, value in environment.items() if value is None]
-    words = " ".join(in_unit(word, dollars="$$") for word in command)
-    return "\n".join(["[Service]", *given, *away, *(["ExecStart=", f"ExecStart={words}"] if command else [])])
-
-
-def in_unit(word: str, *, dollars: str = "$", always: bool = False) -> str:
-    """A word as systemd reads it: `%` and, in commands, `$` stand for something unless they are doubled."""
-    safe = word.replace("\\", "\\\\").replace("%", "%%").replace("$", dollars).replace('"', '\\"').replace("\n", "\\n")
-    plain = bool(word) and not any(sign in word for sign in " \t\n'\"\\;") and not always
-    return safe if plain else f'"{safe}"'
-
-
-def _in_container(shown: Sequence[str], environment: Environment, container: str) -> tuple[str, ...]:
-    """The arguments of a container: its image names the program."""
-    if container == "kubernetes":
-        words = f"args: [{', '.join(map(yaml_quoted, shown[1:]))}]"
-        text = "\n".join(filter(None, (words, pod_variables(environment))))
-        return (labelled_line(Place.MANIFEST, text), "kubectl apply -f FILE")
-    words = f"command: [{', '.join(map(compose_quoted, shown[1:]))}]"
-    text = "\n".join(filter(None, (words, composed_variables(environment))))
-    composed = (labelled_line(Place.COMPOSE, text), COMPOSE_UP)
-    if container == COMPOSED or container not in ("docker", "podman"):
-        return composed
-    given = " ".join(f"-e {shlex.quote(f'{name}={value}')}" for name, value in environment.items() if value is not None)
-    without = "".join(f", without {name}" for name, value in environment.items() if value is None)
-    variables = f", {given} before its image{without}" if given or without else ""
-    run = f"or without compose: {container} run with the arguments {shlex.join(shown[1:])} after its image{variables}"
-    return (*composed, by_hand(run))
-
-
-def composed_variables(environment: Environment) -> str:
-    """Variables for a compose file."""
-    return _variables(environment, "environment:", lambda name, value: f"  {name}: {compose_quoted(value)}")
-
-
-def pod_variables(environment: Environment) -> str:
-    """Variables for the manifest of a pod."""
-    return _variables(environment, "env:", lambda name, value: f"  - {{name: {name}, value: {yaml_quoted(value)}}}")
-
-
-def _variables(environment: Environment, head: str, entry: Callable[[str, str], str]) -> str:
-    given = [entry(name, value) for name, value in environment.items() if value is not None]
-    away = [f"# without {name}" for name, value in environment.items() if value is None]
-    return "\n".join([*([head, *given] if given else []), *away])
-
-
-# Writes the command line of any program that is told its settings by flags: one change or many, the same words.
-# A runtime says by a table what each knob does (`Words`, `Advice`, or why not), and by a `Program` how its command line
-# is read and started; everything that a user copies is written here.
-
 PLACE = "N"  # Stands for a number that is for the reader to choose
 NO_NUMBER = "it needs a number, which is not known"
 DRAFT_PLACE = "DRAFT_MODEL"  # Stands for a model that shall draft, which is for the reader to choose
@@ -374,96 +235,3 @@ def _environment(program: Program, turned: Sequence[Words], runtime: Runtime) ->
     away: dict[str, str | None] = dict.fromkeys(program.variables(names, there))
     needed = {name: value for words in turned for name, value in words.environment.items()}
     return away | {name: value for name, value in needed.items() if value is not None or name in there}
-
-
-_NAME = r"[A-Za-z_][A-Za-z0-9_]{0,80}"
-_VALUE = r"(?:[^\s']|'[^']*')++"  # A word as `shlex.quote` writes it
-_GIVEN = re.compile(rf"((?:{_NAME}={_VALUE} )++)(\S.*)")
-
-
-def lines_for_system(lines: Sequence[str], system: str) -> list[str]:
-    """The lines for the shells of a system; as they are where it is none of Windows."""
-    if system != WINDOWS:
-        return list(lines)
-    said = []
-    for line in lines:
-        # older PowerShells know no `&&`, so that each command gets a line of its own
-        shell = parse_line(line).place is Place.SHELL
-        said += [written for part in line.split(" && ") for written in _command(part)] if shell else [line]
-    return said
-
-
-def _command(text: str) -> list[str]:
-    for pattern, said in _FORMS:
-        if found := pattern.fullmatch(text):
-            return said(found)
-    return [_again(text)] if "'" in text else [text]
-
-
-def _export(found: re.Match[str]) -> list[str]:
-    value = _plain(found[2])
-    in_cmd = [labelled_line(Place.CMD, f"set {found[1]}={value}")] if is_plain_word(value) else []
-    return [_powershell(_set(found[1], found[2])), *in_cmd]
-
-
-def _with_variables(command: str) -> str:
-    found = _GIVEN.fullmatch(command)
-    if not found:
-        return _again(command)
-    pairs = re.findall(rf"({_NAME})=({_VALUE}) ", found[1])
-    return "; ".join([*(_set(name, value) for name, value in pairs), _again(found[2])])
-
-
-_FORMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], list[str]]], ...] = (
-    (
-        re.compile(rf"unset ({_NAME})"),
-        lambda found: [_powershell(_removed([found[1]])), labelled_line(Place.CMD, f"set {found[1]}=")],
-    ),
-    (re.compile(rf"export ({_NAME})=(\S.*)"), _export),
-    (
-        re.compile(rf"env((?: -u {_NAME})+) (\S.*)"),
-        lambda found: [_powershell(f"{_removed(re.findall(rf'-u ({_NAME})', found[1]))}; {_with_variables(found[2])}")],
-    ),
-    (
-        # `curl` is another program in older PowerShells, and quotes inside an argument get lost on the way to it
-        re.compile(r"curl (\S+) -H 'Content-Type: application/json' -d ('.*')"),
-        lambda found: [
-            _powershell(
-                f"Invoke-RestMethod {found[1]} -Method Post -ContentType application/json "
-                f"-Body {powershell_word(_plain(found[2]))}"
-            )
-        ],
-    ),
-    (_GIVEN, lambda found: [_powershell(_with_variables(found[0]))]),
-    (re.compile(r"sudo (\S.*)"), lambda found: [by_hand(f"in a prompt of the administrator: {found[1]}")]),
-)
-
-
-def _powershell(text: str) -> str:
-    return labelled_line(Place.POWERSHELL, text)
-
-
-def _removed(names: Sequence[str]) -> str:
-    return f"Remove-Item {', '.join(f'Env:{name}' for name in names)}"
-
-
-def _set(name: str, value: str) -> str:
-    return f"$env:{name} = {powershell_text(_plain(value))}"
-
-
-def _plain(value: str) -> str:
-    words = _words(value)
-    return " ".join(words) if words else value
-
-
-def _again(command: str) -> str:
-    """A command line whose words are quoted as Windows reads them."""
-    words = _words(command)
-    return shell_joined(words, WINDOWS) if words else command
-
-
-def _words(text: str) -> list[str]:
-    try:
-        return shlex.split(text)
-    except ValueError:
-        return []  # a quote that nobody closes

@@ -1,7 +1,7 @@
 import pytest
 
 from unslow.facts.knob import Knob
-from unslow.look.machine_knobs import Host, spell_machine
+from unslow.look.command_writer.machine_knobs import Host, spell_machine
 
 
 @pytest.mark.parametrize(

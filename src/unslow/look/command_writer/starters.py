@@ -1,0 +1,219 @@
+"""Who starts a server - a shell, a service of systemd, a container - and the lines that start it again in that way."""
+
+import re
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from unslow.facts.commands import Place, by_hand, compose_quoted, labelled_line, yaml_quoted
+from unslow.facts.masking import SHOWN_KEY
+from unslow.facts.values import Fact, failed, not_found, reported
+from unslow.look.command_line import is_absolute_path
+from unslow.look.processes import Process, read_process, words_of
+from unslow.look.system import LookError, System, read_text
+
+Environment = Mapping[str, str | None]
+COMPOSED = "docker compose"
+COMPOSE_UP = "docker compose up -d"
+_HIDDEN = f"{SHOWN_KEY} stands for a secret that is not shown here: put it in"
+_LAST = "zz-"
+"""Drop-ins are read in the order of their names: this one after `override.conf`, which `systemctl edit` writes."""
+_RELATIVE = "systemd starts programs by their whole path: put it before {program}"
+
+_MANAGER = "systemd"
+_OF_USER = "user@"
+
+_CONTAINER = re.compile(r"(?:docker[-/]|libpod-|/docker/)([0-9a-f]{64})")
+_LABELS = "com.docker.compose.project.config_files", "com.docker.compose.service"
+_SHELLS = ("sh", "bash", "dash", "zsh", "ksh", "ash")
+_MOST_FILES = 64
+
+
+class Unit(NamedTuple):
+    """A service of systemd, of the system or of a user."""
+
+    name: str = ""
+    of_user: bool = False
+
+    @classmethod
+    def named(cls, text: str) -> "Unit":
+        """By the words that systemctl takes for it, as facts have them."""
+        return cls(text.rpartition(" ")[2], of_user=text.startswith("--user "))
+
+    @property
+    def service(self) -> str:
+        """Its name without the ending."""
+        return self.name.removesuffix(".service")
+
+    @property
+    def words(self) -> str:
+        """Those words."""
+        return f"--user {self.name}" if self.of_user else self.name
+
+
+NO_UNIT = Unit()
+
+
+class Composed(NamedTuple):
+    """Where compose has a service from."""
+
+    file: str
+    service: str
+
+
+def read_unit(system: System, pid: int) -> Unit:
+    """The service whose first process this is; none for what a shell or another process of a service started."""
+    process = read_process(system, pid)
+    unit = parse_unit(process.text("cgroup"))
+    return unit if unit.name and read_process(system, process.parent_pid()).name == _MANAGER else NO_UNIT
+
+
+def unit_fact(process: Process) -> Fact[str]:
+    """The same as a fact: the service, or who started it instead."""
+    source = f"/proc/{process.pid}/cgroup"
+    text = process.text("cgroup")
+    if not text:
+        return failed(f"{source} can't be read")
+    unit, parent = parse_unit(text), read_process(process.system, process.parent_pid()).name
+    if unit.name and parent in (_MANAGER, ""):  # whose name may not be recorded
+        return reported(unit.words, source)
+    return not_found(f"{source}: in no service of systemd" + (f"; {parent} started it" if parent else ""))
+
+
+def parse_unit(text: str) -> Unit:
+    """The innermost service in a control group; a scope, such as that of a session or a container, is none."""
+    path = text.strip().splitlines()[-1].rpartition(":")[2] if text.strip() else ""
+    parts = path.split("/")
+    services = [part for part in parts if part.endswith(".service") and not part.startswith(_OF_USER)]
+    if not services or any(part.endswith(".scope") for part in parts):
+        return NO_UNIT
+    return Unit(services[-1], of_user=any(part.startswith(_OF_USER) for part in parts))
+
+
+def read_unit_files(system: System, unit: Unit) -> list[tuple[str, str]]:
+    """Paths and texts of a unit and its drop-ins in the order in which they hold; LookError where systemd is silent."""
+    scope = ["--user"] if unit.of_user else []
+    done = system.run(["systemctl", *scope, "show", unit.name, "--property=FragmentPath", "--property=DropInPaths"])
+    said = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
+    if done.status or not said.get("FragmentPath"):
+        raise LookError(f"systemctl does not say where {unit.name} is: {(done.stderr or 'no file').strip()[:200]}")
+    paths = [said["FragmentPath"], *said.get("DropInPaths", "").split()]
+    return [(path, read_text(system, path)) for path in paths[:_MOST_FILES]]
+
+
+def read_composed(system: System, pid: int) -> Composed:
+    """The compose file and the service of a container; LookError where docker does not say."""
+    container = _CONTAINER.search(read_process(system, pid).text("cgroup"))
+    if not container:
+        raise LookError("its control group names no container of docker")
+    done = system.run(["docker", "inspect", "--format", "{{json .Config.Labels}}", container[1]])
+    try:
+        labels = msgspec.json.decode(done.stdout or "{}", type=dict[str, str] | None) or {}
+    except msgspec.MsgspecError as error:
+        raise LookError("docker does not show the labels of the container") from error
+    file, service = (labels.get(label, "") for label in _LABELS)
+    if done.status or not service or not file or "," in file:
+        raise LookError("docker names no single compose file of the container")
+    return Composed(file, service)
+
+
+def read_script(system: System, pid: int) -> str:
+    """The script whose shell started the process; empty where it is not to be seen."""
+    parent = read_process(system, read_process(system, pid).parent_pid())
+    words = words_of(parent.command())
+    if len(words) < 2 or words[0].rpartition("/")[2].lstrip("-") not in _SHELLS or words[1].startswith("-"):  # noqa: PLR2004
+        return ""
+    folder = parent.folder().value_or("")
+    return words[1] if words[1].startswith("/") else f"{folder}/{words[1]}" if folder else ""
+
+
+def starting_lines(
+    shown: Sequence[str], environment: Environment, container: str = "", unit: Unit = NO_UNIT, front: str = ""
+) -> tuple[str, ...]:
+    """Lines that start this command line, by whoever starts it now; secrets are hidden in it already."""
+    notes = [_HIDDEN] if SHOWN_KEY in shown or any(word.endswith(f"={SHOWN_KEY}") for word in shown) else []
+    if front and not unit.name:
+        notes.append(f"it is started by {front}: change the command there")
+    if container:
+        return (*_in_container(shown, environment, container), *map(by_hand, notes))
+    if unit.name:
+        if not is_absolute_path(shown[0]):
+            notes.append(_RELATIVE.format(program=shown[0]))
+        return (*map(by_hand, notes), *drop_in(unit, environment, shown))
+    return (*map(by_hand, notes), shell_line(shown, environment))
+
+
+def shell_line(words: Sequence[str], environment: Environment) -> str:
+    """One line for a shell of Unix, with its variables before it."""
+    away = [word for name, value in environment.items() if value is None for word in ("-u", name)]
+    given = [f"{name}={shlex.quote(value)}" for name, value in environment.items() if value is not None]
+    return " ".join([*(["env", *away] if away else []), *given, shlex.join(words)])
+
+
+def drop_in(unit: Unit, environment: Environment, command: Sequence[str] = ()) -> tuple[str, ...]:
+    """Lines that write drop-ins of the service and start it again; each variable has a file of its own.
+
+    So one fix does not take away another, and the same one twice changes nothing.
+    """
+    texts = {name: drop_in_text({name: value}) for name, value in environment.items()}
+    if command:
+        texts["command"] = drop_in_text({}, command)
+    root, sudo = ("systemctl --user", "") if unit.of_user else ("sudo systemctl", "sudo ")
+    folder = f"{'~/.config/systemd/user' if unit.of_user else '/etc/systemd/system'}/{unit.name}.d"
+    made = f"{sudo}mkdir -p {folder}"
+    written = (
+        f"{made} && printf '%s\\n' {shlex.join(text.splitlines())} | {sudo}tee {folder}/{_LAST}{name}.conf"
+        for name, text in texts.items()
+    )
+    return (*written, f"{root} daemon-reload && {root} restart {unit.service}")
+
+
+def drop_in_text(environment: Environment, command: Sequence[str] = ()) -> str:
+    """The text of a drop-in; an empty ExecStart takes away the command that the unit has."""
+    given = [f"Environment={in_unit(f'{n}={v}', always=True)}" for n, v in environment.items() if v is not None]
+    away = [f"UnsetEnvironment={name}" for name, value in environment.items() if value is None]
+    words = " ".join(in_unit(word, dollars="$$") for word in command)
+    return "\n".join(["[Service]", *given, *away, *(["ExecStart=", f"ExecStart={words}"] if command else [])])
+
+
+def in_unit(word: str, *, dollars: str = "$", always: bool = False) -> str:
+    """A word as systemd reads it: `%` and, in commands, `$` stand for something unless they are doubled."""
+    safe = word.replace("\\", "\\\\").replace("%", "%%").replace("$", dollars).replace('"', '\\"').replace("\n", "\\n")
+    plain = bool(word) and not any(sign in word for sign in " \t\n'\"\\;") and not always
+    return safe if plain else f'"{safe}"'
+
+
+def _in_container(shown: Sequence[str], environment: Environment, container: str) -> tuple[str, ...]:
+    """The arguments of a container: its image names the program."""
+    if container == "kubernetes":
+        words = f"args: [{', '.join(map(yaml_quoted, shown[1:]))}]"
+        text = "\n".join(filter(None, (words, pod_variables(environment))))
+        return (labelled_line(Place.MANIFEST, text), "kubectl apply -f FILE")
+    words = f"command: [{', '.join(map(compose_quoted, shown[1:]))}]"
+    text = "\n".join(filter(None, (words, composed_variables(environment))))
+    composed = (labelled_line(Place.COMPOSE, text), COMPOSE_UP)
+    if container == COMPOSED or container not in ("docker", "podman"):
+        return composed
+    given = " ".join(f"-e {shlex.quote(f'{name}={value}')}" for name, value in environment.items() if value is not None)
+    without = "".join(f", without {name}" for name, value in environment.items() if value is None)
+    variables = f", {given} before its image{without}" if given or without else ""
+    run = f"or without compose: {container} run with the arguments {shlex.join(shown[1:])} after its image{variables}"
+    return (*composed, by_hand(run))
+
+
+def composed_variables(environment: Environment) -> str:
+    """Variables for a compose file."""
+    return _variables(environment, "environment:", lambda name, value: f"  {name}: {compose_quoted(value)}")
+
+
+def pod_variables(environment: Environment) -> str:
+    """Variables for the manifest of a pod."""
+    return _variables(environment, "env:", lambda name, value: f"  - {{name: {name}, value: {yaml_quoted(value)}}}")
+
+
+def _variables(environment: Environment, head: str, entry: Callable[[str, str], str]) -> str:
+    given = [entry(name, value) for name, value in environment.items() if value is not None]
+    away = [f"# without {name}" for name, value in environment.items() if value is None]
+    return "\n".join([*([head, *given] if given else []), *away])
