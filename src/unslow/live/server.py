@@ -33,7 +33,7 @@ from unslow.look.sampler import Sampler
 from unslow.look.sampler.timeline import UNDER_LOAD
 from unslow.look.system import ExchangeError, LookError, System
 from unslow.page.view import MemoryBar, Missing
-from unslow.think.judge.judge import subject_name
+from unslow.think.judge.subject import subject_name
 
 TAIL_BYTES = 64 * 1024  # Room for some hundred requests; only the last one is asked about
 

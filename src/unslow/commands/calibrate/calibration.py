@@ -37,7 +37,7 @@ from unslow.look.models.gguf import blueprint, read_gguf
 from unslow.look.probes import read_machine
 from unslow.look.system import LookError, System
 from unslow.think.case.prediction import predict
-from unslow.think.judge.next_measurement import SPEED
+from unslow.think.judge.measurements import SPEED
 from unslow.think.speed.calibration import demand_of, drift_of, fit_rates, mark_of, same_machine, stale_because
 
 ENGINE = "embedded llama.cpp"  # As the runtime is named in a snapshot

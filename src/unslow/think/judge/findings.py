@@ -17,7 +17,8 @@ from unslow.think.causes import all_causes
 from unslow.think.causes._cause import Found, Remedy, fact_at
 from unslow.think.judge.budget import found_parts
 from unslow.think.judge.chains import LEAVE_THE_GPU_OUT, consequences
-from unslow.think.judge.phases import FIRST_TOKEN, Outlook, Pace, first_token_cured, slow_phase
+from unslow.think.judge.expected import FIRST_TOKEN, first_token_cured
+from unslow.think.judge.phases import Outlook, Pace, slow_phase
 from unslow.think.judge.pricing import Price, Together, is_of_the_rest, least_s, price_alone, start_s, time_with
 from unslow.think.report import Cost, Evidence, Expected, Finding, Fix
 

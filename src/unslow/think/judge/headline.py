@@ -13,7 +13,7 @@ from unslow.think.case.runtime import load_time_s
 from unslow.think.case.slowness import each_rate
 from unslow.think.causes import all_causes
 from unslow.think.judge.chains import chains_of
-from unslow.think.judge.phases import FIRST_TOKEN
+from unslow.think.judge.expected import FIRST_TOKEN
 from unslow.think.report import Cost, Finding, Fix, SubjectReport
 from unslow.think.speed.question import rounded_rate
 
