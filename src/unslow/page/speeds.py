@@ -20,7 +20,7 @@ from unslow.think.judge.expected import FIRST_TOKEN
 from unslow.think.memo import one_judgement
 from unslow.think.physics.terms import Interval
 from unslow.think.report import Range, SubjectReport
-from unslow.think.stats.conditions import Change
+from unslow.think.stats.changes import Change
 from unslow.think.stats.verification_report import IntervalShown, VerifyReport
 
 
