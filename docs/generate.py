@@ -66,7 +66,7 @@ from unslow.think.judge.judge import diagnose
 from unslow.think.plan.report import PlanReport
 from unslow.think.report import Report
 from unslow.think.speed.report import PredictionReport
-from unslow.think.stats.conditions import BenchResult, Compared
+from unslow.think.stats.changes import BenchResult, Compared
 from unslow.think.stats.tuning import TuneReport
 from unslow.think.stats.verification_report import VerifyReport
 

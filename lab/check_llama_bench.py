@@ -37,8 +37,7 @@ from unslow.look.requests import Target
 from unslow.look.sampler import Sampler
 from unslow.look.system.live import LiveSystem
 from unslow.think.stats.figures import LONG, SHORT, client_decode_rate, decode_rate, figures_of, prefill_rate
-from unslow.think.stats.llama_bench import step_at
-from unslow.think.stats.parts import Parts, checked_by_idle, parts_of
+from unslow.think.stats.parts import Parts, checked_by_idle, parts_of, step_at
 
 DECODE_WITHIN, PREFILL_WITHIN, CLIENT_WITHIN = 0.03, 0.05, 0.01
 LOAD_LIMIT_S, BENCH_LIMIT_S = 180.0, 600.0

@@ -28,7 +28,7 @@ from unslow.mcp.tools import Allowed
 from unslow.show.bench import render_bench
 from unslow.show.tune import render_tune
 from unslow.show.verify import render_verify
-from unslow.think.stats.conditions import BenchResult
+from unslow.think.stats.changes import BenchResult
 from unslow.think.stats.tuning import TuneReport
 from unslow.think.stats.verification_report import VerifyReport
 

@@ -6,8 +6,8 @@ import pytest
 
 from unslow.facts.bench import FIRST, Bench, Comparison, Difference, parse_bench
 from unslow.page.speeds import change_of_benches, change_of_verify
+from unslow.think.stats.changes import changes_between
 from unslow.think.stats.comparison import compare_benches
-from unslow.think.stats.conditions import changes_between
 from unslow.think.stats.verification_report import (
     AnswersShown,
     ChangeShown,

@@ -10,8 +10,8 @@ from unslow.facts.bench import DECODE, FIRST, PREFILL, Comparison, Entry, Histor
 from unslow.show.bench_history import compared_fields, compared_parts, compared_sentence, render_history
 from unslow.show.clean import as_json
 from unslow.show.console import TextConsole
+from unslow.think.stats.changes import Compared, changes_between, suspect
 from unslow.think.stats.comparison import compare_benches
-from unslow.think.stats.conditions import Compared, changes_between, suspect
 
 
 def entry(number: int = 1, state: str = "whole", **other) -> Entry:

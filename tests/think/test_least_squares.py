@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unslow.think.least_squares import nonnegative_least_squares
+from unslow.think.least_squares import least_squares, nonnegative_least_squares
 
 ROWS = [[1, 2, 0], [1, 8, 3], [1, 1, 9], [1, 5, 5], [1, 0, 2]]
 
@@ -38,3 +38,16 @@ def test_what_no_row_tells_about_is_none():
 def test_never_negative(rows, data):
     targets = data.draw(st.lists(st.floats(0, 10), min_size=len(rows), max_size=len(rows)))
     assert all(cost >= 0 for cost in nonnegative_least_squares(rows, targets))
+
+
+def test_a_fit_finds_the_line_and_how_sure_it_is():
+    rows = [[1.0, x] for x in (0.0, 1.0, 2.0, 3.0)]
+    fit = least_squares(rows, [1.0, 3.0, 5.0, 7.0])
+    assert fit.values == pytest.approx((1.0, 2.0))
+    assert fit.left_over == pytest.approx(0.0, abs=1e-12)
+    assert fit.errors[1] == pytest.approx((1 / 5) ** 0.5)
+
+
+def test_rows_that_say_the_same_determine_nothing():
+    assert least_squares([[1.0, 2.0], [1.0, 2.0]], [1.0, 1.0]) is None
+    assert least_squares([[1.0, 0.0], [1.0, 0.0]], [1.0, 1.0]) is None

@@ -20,8 +20,8 @@ from unslow.look.system import LookError
 from unslow.look.system.live import LiveSystem
 from unslow.show.bench import render_llama_bench
 from unslow.think.speed.calibration import mark_of
+from unslow.think.stats.changes import Compared, changes_between, earlier_of, suspect
 from unslow.think.stats.comparison import compare_benches
-from unslow.think.stats.conditions import Compared, changes_between, earlier_of, suspect
 from unslow.think.stats.figures import figures_of
 from unslow.think.stats.llama_bench import benches_of
 

@@ -11,7 +11,7 @@ from unslow.facts.masking import masked_text
 from unslow.think.case.prediction import DECODE, PREFILL
 from unslow.think.causes import all_causes
 from unslow.think.judge.budget import part_name
-from unslow.think.judge.phases import FIRST_TOKEN
+from unslow.think.judge.expected import FIRST_TOKEN
 from unslow.think.report import Report, SubjectReport
 
 Dialect = Literal["openmetrics", "text"]

@@ -33,7 +33,8 @@ from unslow.look.system import LookError, System
 from unslow.look.system.http import is_loopback
 from unslow.look.system.live import ClosingSystem
 from unslow.show.clean import without_controls
-from unslow.think.judge.judge import judge, machine_line
+from unslow.think.judge.judge import judge
+from unslow.think.judge.subject import machine_line
 from unslow.think.report import Report
 
 LEAST_EVERY_S, MOST_EVERY_S = 10.0, 3600.0

@@ -22,7 +22,7 @@ from unslow.look.sampler import Sampler
 from unslow.look.sampler.timeline import UNDER_LOAD
 from unslow.look.system import ExchangeError, LookError, System
 from unslow.page.view import MemoryBar, Missing
-from unslow.think.judge.judge import subject_name
+from unslow.think.judge.subject import subject_name
 
 MOST_LOOKS = 400  # More than a minute has at the shortest interval
 GUESS_S, BUSY_CPUS = 3.0, 0.2

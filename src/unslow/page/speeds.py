@@ -13,11 +13,11 @@ from unslow.think.case.prediction import DECODE, PREFILL, Prediction, measured_r
 from unslow.think.case.slowness import expected_together
 from unslow.think.case.vram import available_vram_bytes, runtime_sees_gpu
 from unslow.think.case.work import Cure, depth_of, prompt_speed
-from unslow.think.judge.phases import FIRST_TOKEN
+from unslow.think.judge.expected import FIRST_TOKEN
 from unslow.think.memo import one_judgement
 from unslow.think.physics.terms import Interval
 from unslow.think.report import Range, SubjectReport
-from unslow.think.stats.conditions import Change
+from unslow.think.stats.changes import Change
 from unslow.think.stats.verification_report import IntervalShown, VerifyReport
 
 _NOTABLE = 0.005  # Less than half of one per cent is nothing lost

@@ -17,7 +17,7 @@ from unslow.show.bench_history import compared_fields, compared_parts
 from unslow.show.clean import as_json, cleaned
 from unslow.show.console import GREEN, RED, YELLOW, ReportKind, dim, head, indented, noted_table, plain_table, warning
 from unslow.show.units import amount, is_time, rate, size, span
-from unslow.think.stats.conditions import BenchResult
+from unslow.think.stats.changes import BenchResult
 from unslow.think.stats.llama_bench import rows_of
 from unslow.think.stats.parts import Parts
 

@@ -10,7 +10,7 @@ from unslow.facts.bench import DECODE, FIRST, LOWER_IS_BETTER, PREFILL, Comparis
 from unslow.show.clean import as_json, cleaned, safe
 from unslow.show.console import GREEN, RED, YELLOW, ReportKind, bare_table, dim, head, indented, plain_table
 from unslow.show.units import amount, rate
-from unslow.think.stats.conditions import Compared
+from unslow.think.stats.changes import Compared
 
 _NAMES = {
     DECODE: "decode",

@@ -7,7 +7,7 @@ from itertools import groupby
 from unslow.show.units import count, fact_value, rate, span
 from unslow.think.case.prediction import DECODE, PREFILL
 from unslow.think.judge.budget import UNEXPLAINED
-from unslow.think.judge.phases import FIRST_TOKEN
+from unslow.think.judge.expected import FIRST_TOKEN
 from unslow.think.report import BudgetPart, Finding, SubjectReport
 
 _LABELS = {

@@ -10,7 +10,8 @@ from unslow.look.bench.trials import trials
 from unslow.think.causes import all_causes
 from unslow.think.causes._cause import fact_at
 from unslow.think.judge.judge import judge
-from unslow.think.judge.next_measurement import MOST_S, measurements, next_measurement, worthwhile
+from unslow.think.judge.measurements import measurements
+from unslow.think.judge.next_measurement import MOST_S, next_measurement, worthwhile
 
 URL = "http://127.0.0.1:8080"
 AN_HOUR = 3600.0

@@ -9,7 +9,6 @@ from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known, measured
-from unslow.think.least_squares import least_squares
 from unslow.think.speed.chips import CORE_FLOPS_PER_S
 from unslow.think.stats.depth import (
     Expectation,
@@ -18,9 +17,7 @@ from unslow.think.stats.depth import (
     expectation_of,
     expected_rates,
     room_for,
-    spill_signs,
     usual_depths,
-    worth_keeping,
 )
 
 
@@ -93,59 +90,3 @@ def test_what_the_user_asks_for_is_put_in_order():
 def test_between_two_depths_there_is_one_until_they_are_near():
     assert depth_between(2048, 4096) == 3072
     assert depth_between(2048, 2500) is None
-
-
-def test_a_fit_finds_the_line_and_how_sure_it_is():
-    rows = [[1.0, x] for x in (0.0, 1.0, 2.0, 3.0)]
-    fit = least_squares(rows, [1.0, 3.0, 5.0, 7.0])
-    assert fit.values == pytest.approx((1.0, 2.0))
-    assert fit.left_over == pytest.approx(0.0, abs=1e-12)
-    assert fit.errors[1] == pytest.approx((1 / 5) ** 0.5)
-
-
-def test_rows_that_say_the_same_determine_nothing():
-    assert least_squares([[1.0, 2.0], [1.0, 2.0]], [1.0, 1.0]) is None
-    assert least_squares([[1.0, 0.0], [1.0, 0.0]], [1.0, 1.0]) is None
-
-
-def test_pcie_traffic_with_full_memory_is_a_spill(wording):
-    before = {"gpu0_pcie_receive_bytes_per_s": 1e7, "gpu0_vram_used_bytes": 60e9, "gpu0_busy": 0.99}
-    after = {"gpu0_pcie_receive_bytes_per_s": 2e10, "gpu0_vram_used_bytes": 79.9e9, "gpu0_busy": 0.98}
-    signs = spill_signs(before, after, 80e9)
-    wording(signs, tells="20.0 GB/s")
-
-
-@pytest.mark.parametrize(
-    ("figure", "was", "now"),
-    [
-        ("own_cpus", 1.0, 1.4),
-        ("major_faults_per_s", 0.0, 3.0),
-        ("gpu0_pcie_receive_bytes_per_s", 1e6, 1e8),
-        ("gpu0_vram_used_bytes", 1e9, 80e9),
-    ],
-)
-def test_a_little_more_is_no_sign(figure, was, now):
-    assert spill_signs({figure: was}, {figure: now}, 80e9) == ()
-
-
-def test_what_nobody_watched_is_no_sign():
-    assert spill_signs({}, {"own_cpus": 12.0}) == ()
-    assert spill_signs({"own_cpus": 1.0}, {}) == ()
-
-
-def test_the_busiest_of_several_gpus_counts(wording):
-    before = {"gpu0_pcie_receive_bytes_per_s": 0.0, "gpu1_pcie_receive_bytes_per_s": 0.0}
-    after = {"gpu0_pcie_receive_bytes_per_s": 0.0, "gpu1_pcie_receive_bytes_per_s": 6e9}
-    wording(spill_signs(before, after)[0], tells="6.0 GB/s")
-
-
-def test_only_what_tells_a_spill_is_kept():
-    seen = {
-        "gpu0_busy": 0.9,
-        "core12": 0.1,
-        "own_cpus": 2.0,
-        "gpu0_fan": 0.3,
-        "gpu3_power_w": 300.0,
-        "gpu0_clock_hz": -1.0,
-    }
-    assert set(worth_keeping(seen)) == {"gpu0_busy", "own_cpus", "gpu3_power_w"}

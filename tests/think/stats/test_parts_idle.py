@@ -1,8 +1,7 @@
 import pytest
 
 from unslow.facts.run import GpuTelemetry, PhaseTelemetry, SamplerCost, Stat, Telemetry
-from unslow.think.stats.llama_bench import Step
-from unslow.think.stats.parts import Parts, Round, Timing, checked_by_idle, parts_of
+from unslow.think.stats.parts import Parts, Round, Step, Timing, checked_by_idle, parts_of
 
 
 def watched(*busy: float, phase: str = "decode") -> Telemetry:

@@ -1,6 +1,5 @@
 import pytest
 
-from unslow.think.stats.llama_bench import Step
 from unslow.think.stats.parts import (
     DELIVERY,
     SAMPLING,
@@ -10,6 +9,7 @@ from unslow.think.stats.parts import (
     UNEXPLAINED,
     Parts,
     Round,
+    Step,
     Timing,
     parts_of,
 )

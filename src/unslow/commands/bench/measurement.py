@@ -56,8 +56,9 @@ from unslow.look.stored.history import History, default_history
 from unslow.look.system import System
 from unslow.think.case.prediction import predict
 from unslow.think.speed.calibration import mark_of
+from unslow.think.stats.changes import BenchResult, Compared, changes_between, suspect
 from unslow.think.stats.comparison import compare_pairs
-from unslow.think.stats.conditions import BenchResult, Compared, changes_between, conditions_of, settings_of, suspect
+from unslow.think.stats.conditions import conditions_of, settings_of
 from unslow.think.stats.figures import decode_rate, figures_of, prefill_rate
 from unslow.think.stats.requirements import judge_requirement, parse_requirement
 

@@ -13,8 +13,7 @@ from unslow.facts.model import Model
 from unslow.look.bench.llama_bench import parse_llama_bench
 from unslow.look.system import LookError, System, read_text
 from unslow.think.stats.figures import FEWEST_TOKENS, client_decode_rate, decode_rate
-from unslow.think.stats.llama_bench import generates, step_at
-from unslow.think.stats.parts import Parts, Round, Timing, checked_by_idle, parts_of
+from unslow.think.stats.parts import Parts, Round, Timing, checked_by_idle, generates, parts_of, step_at
 
 LARGEST_FILE_BYTES = 4 * 1024**2
 _ALIKE = 0.05  # llama-bench counts the tensors of a model; what else counts may add the header and the vocabulary

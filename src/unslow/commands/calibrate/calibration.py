@@ -28,7 +28,7 @@ from unslow.look.probes import read_machine
 from unslow.look.stored.calibrations import CalibrationStore, Stored, default_store
 from unslow.look.system import LookError, System
 from unslow.think.case.prediction import predict
-from unslow.think.judge.next_measurement import SPEED
+from unslow.think.judge.measurements import SPEED
 from unslow.think.speed.calibration import mark_of, same_machine, stale_because
 from unslow.think.speed.machine_rates import demand_of, drift_of, fit_rates
 

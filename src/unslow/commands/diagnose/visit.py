@@ -38,17 +38,8 @@ from unslow.look.system import System
 from unslow.look.system.live import LATE, STOPPED, ClosingSystem
 from unslow.think.causes._cause import fact_at
 from unslow.think.judge.judge import judge
-from unslow.think.judge.next_measurement import (
-    FIRST,
-    MOST_S,
-    SPEED,
-    Choice,
-    Measurement,
-    context_of,
-    measurements,
-    next_measurement,
-    worthwhile,
-)
+from unslow.think.judge.measurements import SPEED, Measurement, context_of, measurements
+from unslow.think.judge.next_measurement import FIRST, MOST_S, Choice, next_measurement, worthwhile
 from unslow.think.report import SubjectReport
 
 HELD = not_found("every slot holds a conversation that a measurement would push out", EVICT)

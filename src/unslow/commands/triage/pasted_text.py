@@ -27,7 +27,8 @@ from unslow.think.judge.checklist import AS_FAST
 from unslow.think.judge.headline import AS_MUCH_AS_FITS, root_causes, suspects_in_words
 from unslow.think.judge.judge import diagnose
 from unslow.think.judge.normal_for_this_hardware import reached
-from unslow.think.judge.questions import known_facts, questions
+from unslow.think.judge.questions import questions
+from unslow.think.judge.subject import known_facts
 from unslow.think.judge.summary import summary
 from unslow.think.judge.verdict import CONTRADICTION, TOO_FAST, lost_speed
 from unslow.think.report import ChecklistItem, Expected, Range, Report, SubjectReport

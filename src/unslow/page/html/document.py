@@ -50,7 +50,7 @@ from unslow.show.clean import cleaned, safe
 from unslow.show.labels import device_name, label, worded_value
 from unslow.show.units import rate
 from unslow.think.case.prediction import DECODE, PREFILL
-from unslow.think.judge.phases import FIRST_TOKEN
+from unslow.think.judge.expected import FIRST_TOKEN
 from unslow.think.report import Report, SubjectReport
 
 _POLICY = (

@@ -17,6 +17,9 @@ Kind = Literal[
     "speed", "prefill", "throughput", "ceiling", "size", "kv_cache", "fit", "layers", "bandwidth", "ratio", "parameters"
 ]
 WORST_FIRST: tuple[Verdict, ...] = ("impossible", "unlikely", "cannot_tell", "possible")
+_BEST_FIRST: tuple[Verdict, ...] = ("possible", "unlikely", "cannot_tell", "impossible")
+Expected = Callable[[str, str, str, int, int], Interval | None]
+"""Model, quant, device, number of devices and context to the expected tok/s; None where nobody can tell."""
 
 
 class Subject(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -58,18 +61,6 @@ class CheckReport(msgspec.Struct, frozen=True, kw_only=True):
     claims: tuple[Judged, ...]
 
 
-def worst(judged: tuple[Judged, ...]) -> Verdict:
-    """The verdict that counts for all together."""
-    return min((one.verdict for one in judged), key=WORST_FIRST.index, default="cannot_tell")
-
-
-_BEST_FIRST: tuple[Verdict, ...] = ("possible", "unlikely", "cannot_tell", "impossible")
-
-
-Expected = Callable[[str, str, str, int, int], Interval | None]
-"""Model, quant, device, number of devices and context to the expected tok/s; None where nobody can tell."""
-
-
 class Finding(NamedTuple):
     """What one reading gives."""
 
@@ -83,6 +74,23 @@ class Finding(NamedTuple):
     ceiling: float | None = None
     expected: Range | None = None
     notes: tuple[str, ...] = ()
+
+
+def judged_claim(said: Said, what: str, kind: Kind, finding: Finding) -> Judged:
+    """The finding as it is reported."""
+    carried = (f"taken from before: {', '.join(said.carried)}",) if said.carried else ()
+    return Judged(
+        claim=said.original,
+        what=what,
+        kind=kind,
+        verdict=finding.verdict,
+        because=finding.because,
+        arithmetic=finding.arithmetic,
+        subject=finding.subject,
+        ceiling_tokens_per_s=finding.ceiling if finding.ceiling != float("inf") else None,
+        expected_tokens_per_s=finding.expected,
+        notes=(*finding.notes, *carried),
+    )
 
 
 def best_finding(findings: Sequence[Finding]) -> Finding:
@@ -104,23 +112,6 @@ def best_finding(findings: Sequence[Finding]) -> Finding:
     return nearest._replace(notes=(*nearest.notes, "the most favourable of several readings")) if several else nearest
 
 
-def judged_claim(said: Said, what: str, kind: Kind, finding: Finding) -> Judged:
-    """The finding as it is reported."""
-    carried = (f"taken from before: {', '.join(said.carried)}",) if said.carried else ()
-    return Judged(
-        claim=said.original,
-        what=what,
-        kind=kind,
-        verdict=finding.verdict,
-        because=finding.because,
-        arithmetic=finding.arithmetic,
-        subject=finding.subject,
-        ceiling_tokens_per_s=finding.ceiling if finding.ceiling != float("inf") else None,
-        expected_tokens_per_s=finding.expected,
-        notes=(*finding.notes, *carried),
-    )
-
-
 def cannot_tell(said: Said, what: str, kind: Kind, missing: Sequence[str], lines: tuple[str, ...] = ()) -> Judged:
     """Nothing to hold the claim against; what has to be said for that."""
     return Judged(
@@ -132,3 +123,8 @@ def cannot_tell(said: Said, what: str, kind: Kind, missing: Sequence[str], lines
         arithmetic=lines,
         missing=tuple(missing),
     )
+
+
+def worst(judged: tuple[Judged, ...]) -> Verdict:
+    """The verdict that counts for all together."""
+    return min((one.verdict for one in judged), key=WORST_FIRST.index, default="cannot_tell")

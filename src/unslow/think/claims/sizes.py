@@ -28,26 +28,6 @@ def judge_size(said: Said, claim: Amount, role: Role) -> Judged:
     return judged_claim(said, what, "size", best_finding(held))
 
 
-def spelled(claim: Amount) -> str:
-    """The claim in GB."""
-    return gb(claim.low) if claim.low == claim.high else f"{gb(claim.low)} to {gb(claim.high)}"
-
-
-def in_units(claim: Amount) -> tuple[tuple[float, float, str], ...]:
-    """The claim as written, and with GB read as GiB, which many mean by it."""
-    ends = [(claim.low, claim.high, "GB")]
-    if claim.unit in {"gb", "mb", "tb", "gig", "gigs"}:
-        binary = {"m": 1.024**2, "g": 1.024**3, "t": 1.024**4}[claim.unit[0]]
-        ends.append((claim.low * binary, claim.high * binary, "GiB"))
-    return tuple(ends)
-
-
-def right_unit(claim: Amount, truth: float, tolerance: float) -> str:
-    """The unit in which the claim is right; empty where it is in none."""
-    fits = (unit for low, high, unit in in_units(claim) if low * (1 - tolerance) <= truth <= high * (1 + tolerance))
-    return next(fits, "")
-
-
 def _weights(reading: Reading, claim: Amount, said: Said) -> Finding:
     """What the tensors add up to, or what a token reads of them where that is said."""
     size = reading.weights_bytes
@@ -282,16 +262,6 @@ class Need(NamedTuple):
     usual: float  # With a cache and with buffers
 
 
-def speaks_of_fitting(said: Said) -> bool:
-    """Whether a sentence says that something fits, or that it does not."""
-    return any(pattern.search(said.rest) for pattern in (_FITS, _DENIED, _RUNS))
-
-
-def room_bytes(room: Amount) -> float:
-    """A memory of 24 GB has 24 GiB, whatever a file of 24 GB has; of a range, the largest."""
-    return room.high * (1.024**3 if room.unit == "gb" else 1.0)
-
-
 def judge_fit(said: Said, amount: Amount | None) -> Judged:
     """A model against a memory of a size, or of a device."""
     at = amount.start if amount else len(said.text)
@@ -302,44 +272,6 @@ def judge_fit(said: Said, amount: Amount | None) -> Judged:
     found, denied = readings(model, said.quant_at(at)), _DENIED.search(said.rest)
     finding = _denied(found[0], room, said) if denied else best_finding([_fit(r, room, said) for r in found])
     return judged_claim(said, f"{'does not fit' if denied else 'fits'} in {room.label}", "fit", finding)
-
-
-def _room(said: Said, amount: Amount | None, at: int) -> Room:
-    device = said.device_at(at)
-    if device and (not amount or device.memory_bytes):
-        largest = max(places(device), key=lambda place: place.capacity_bytes)
-        return Room(device.label if device.is_class else largest.label, largest.capacity_bytes)
-    if not amount:
-        return Room("", 0.0)
-    several = _SEVERAL.search(said.text)
-    number = _NUMBERS.get(several[1], 0) or int(several[1][0]) if several else 1
-    one = three_digits(room_bytes(amount) / GIB)
-    return Room(f"{number} x {one} GB" if number > 1 else f"{one} GB", room_bytes(amount) * number)
-
-
-def _need_to_fit(reading: Reading, room: Room, said: Said) -> tuple[Need, Finding]:
-    """What a reading asks of a memory, and the finding where that has room for it."""
-    context, weights = said.settings.context, reading.weights_bytes - reading.table_bytes
-    cache = reading.cache_bytes(context or _USUAL_CONTEXT, said.cache_type or "F16") or 0.0
-    need = Need(weights, weights + (cache if context else 0.0), weights + cache + _BUFFERS_BYTES)
-    at = f"KV cache of {tokens(context or _USUAL_CONTEXT)} tokens: {gb_and_gib(cache)}"
-    lines = (
-        f"{reading.name}: {gb_and_gib(weights)} of weights on the device",
-        at if cache else "KV cache: not known for a size alone",
-        f"together {gib(weights + cache)} and buffers, against {gib(room.bytes)}",
-    )
-    subject = Subject(model=reading.model, quant=reading.quant, device=room.label, context=context)
-    because = f"it leaves {gib(room.bytes - need.usual)} free"
-    return need, Finding("possible", because, lines, subject, reading.assumed, room.bytes / need.least)
-
-
-def _denied(reading: Reading, room: Room, said: Said) -> Finding:
-    """That it does not fit is wrong only where it surely does."""
-    need, found = _need_to_fit(reading, room, said)
-    if need.usual <= room.bytes * _SURELY:
-        return found._replace(verdict="impossible", because=f"it does fit, and {found.because.removeprefix('it ')}")
-    lacking = need.usual - room.bytes
-    return found._replace(because=f"{gib(lacking)} too much" if lacking > 0 else "it leaves next to nothing free")
 
 
 def _fit(reading: Reading, room: Room, said: Said) -> Finding:
@@ -358,3 +290,71 @@ def _fit(reading: Reading, room: Room, said: Said) -> Finding:
     if _RUNS.search(said.rest) and not _FITS.search(said.rest) and need.least <= room.bytes * _MOST_SPILLED:
         return found._replace(verdict="unlikely", because=f"{lacking} of it must stay on the host, which is slow")
     return found._replace(verdict="impossible", because=f"{lacking} too much, before any buffer")
+
+
+def _denied(reading: Reading, room: Room, said: Said) -> Finding:
+    """That it does not fit is wrong only where it surely does."""
+    need, found = _need_to_fit(reading, room, said)
+    if need.usual <= room.bytes * _SURELY:
+        return found._replace(verdict="impossible", because=f"it does fit, and {found.because.removeprefix('it ')}")
+    lacking = need.usual - room.bytes
+    return found._replace(because=f"{gib(lacking)} too much" if lacking > 0 else "it leaves next to nothing free")
+
+
+def _need_to_fit(reading: Reading, room: Room, said: Said) -> tuple[Need, Finding]:
+    """What a reading asks of a memory, and the finding where that has room for it."""
+    context, weights = said.settings.context, reading.weights_bytes - reading.table_bytes
+    cache = reading.cache_bytes(context or _USUAL_CONTEXT, said.cache_type or "F16") or 0.0
+    need = Need(weights, weights + (cache if context else 0.0), weights + cache + _BUFFERS_BYTES)
+    at = f"KV cache of {tokens(context or _USUAL_CONTEXT)} tokens: {gb_and_gib(cache)}"
+    lines = (
+        f"{reading.name}: {gb_and_gib(weights)} of weights on the device",
+        at if cache else "KV cache: not known for a size alone",
+        f"together {gib(weights + cache)} and buffers, against {gib(room.bytes)}",
+    )
+    subject = Subject(model=reading.model, quant=reading.quant, device=room.label, context=context)
+    because = f"it leaves {gib(room.bytes - need.usual)} free"
+    return need, Finding("possible", because, lines, subject, reading.assumed, room.bytes / need.least)
+
+
+def _room(said: Said, amount: Amount | None, at: int) -> Room:
+    device = said.device_at(at)
+    if device and (not amount or device.memory_bytes):
+        largest = max(places(device), key=lambda place: place.capacity_bytes)
+        return Room(device.label if device.is_class else largest.label, largest.capacity_bytes)
+    if not amount:
+        return Room("", 0.0)
+    several = _SEVERAL.search(said.text)
+    number = _NUMBERS.get(several[1], 0) or int(several[1][0]) if several else 1
+    one = three_digits(room_bytes(amount) / GIB)
+    return Room(f"{number} x {one} GB" if number > 1 else f"{one} GB", room_bytes(amount) * number)
+
+
+def room_bytes(room: Amount) -> float:
+    """A memory of 24 GB has 24 GiB, whatever a file of 24 GB has; of a range, the largest."""
+    return room.high * (1.024**3 if room.unit == "gb" else 1.0)
+
+
+def speaks_of_fitting(said: Said) -> bool:
+    """Whether a sentence says that something fits, or that it does not."""
+    return any(pattern.search(said.rest) for pattern in (_FITS, _DENIED, _RUNS))
+
+
+def spelled(claim: Amount) -> str:
+    """The claim in GB."""
+    return gb(claim.low) if claim.low == claim.high else f"{gb(claim.low)} to {gb(claim.high)}"
+
+
+def in_units(claim: Amount) -> tuple[tuple[float, float, str], ...]:
+    """The claim as written, and with GB read as GiB, which many mean by it."""
+    ends = [(claim.low, claim.high, "GB")]
+    if claim.unit in {"gb", "mb", "tb", "gig", "gigs"}:
+        binary = {"m": 1.024**2, "g": 1.024**3, "t": 1.024**4}[claim.unit[0]]
+        ends.append((claim.low * binary, claim.high * binary, "GiB"))
+    return tuple(ends)
+
+
+def right_unit(claim: Amount, truth: float, tolerance: float) -> str:
+    """The unit in which the claim is right; empty where it is in none."""
+    fits = (unit for low, high, unit in in_units(claim) if low * (1 - tolerance) <= truth <= high * (1 + tolerance))
+    return next(fits, "")

@@ -18,6 +18,12 @@ from unslow.think.report import Range
 MOST_GUESSED = 9  # Tokens of one step with speculative decoding: eight guesses, all of them right, and the next one
 USUALLY_GUESSED = 4
 """Published speed-ups of speculative decoding are 1.5 to 3; those of the best trained heads reach 4 to 6."""
+_BEST_MEASURED = 0.95
+"""Of the bandwidth: the most that a published measurement of one stream without guessing reaches."""
+_FAR_ABOVE, _FAR_BELOW = 1.4, 3.0
+_LIMIT_TOLERANCE = 1.12  # For a ceiling that somebody worked out from rounded sizes
+_LEAST_SHOWN = 0.01
+_WORDS: dict[Kind, str] = {"prefill": " of a prompt", "throughput": " in all", "ceiling": " at most"}
 
 
 class CeilingQuestion(NamedTuple):
@@ -49,51 +55,71 @@ class Ceiling(NamedTuple):
         return self.device_bytes + self.host_bytes
 
 
-def one_stream_ceiling(question: CeilingQuestion) -> Ceiling:
-    """The most tokens a second of a single stream; both memories are taken to be read at the same time."""
-    reading = question.reading
-    place = question.place.for_model(reading.weights_bytes)
-    cache = reading.cache_bytes(question.depth) or 0.0 if question.depth else 0.0
-    total = reading.read_bytes + cache
-    # The least of the weights that the device can't hold, or is told not to
-    kept = (reading.cache_bytes(question.context) or 0.0) if question.context else 0.0
-    away = 0.0
-    if place.capacity_bytes:
-        away = max(0.0, reading.weights_bytes - reading.table_bytes + kept - place.capacity_bytes)
-    if question.gpu_layers is not None and reading.layers and question.gpu_layers < reading.layers:
-        away = max(away, (reading.layers - question.gpu_layers) * reading.layer_bytes)
-    # Processors and chips that share the host's memory have no other beside it
-    spills_to_disk = away > 0 and place.device is not None and place.device.kind in ("cpu", "unified")
-    host = DISK if spills_to_disk else host_for(away, place.number, question.host)
-    if not place.bytes_per_s:
-        return Ceiling(math.inf, total, 0.0, math.inf, host, cache)
-    # What a token reads of weights that are away: experts are put away first, of which it reads a few
-    of_experts = min(away, reading.expert_bytes)
-    share = reading.expert_share if reading.expert_bytes else 0.0
-    from_host = of_experts * share + (away - of_experts)
-    bytes_per_s = place.read_bytes_per_s(reading.weights_bytes) / (place.number if question.by_layer else 1)
-    rate = 1 / max((total - from_host) / bytes_per_s, from_host / host.bytes_per_s)
-    on_disk = away if spills_to_disk else 0.0
-    return Ceiling(rate, total - from_host, from_host, bytes_per_s / total, host, cache, on_disk)
+def judge_speed(said: Said, claim: Amount, expected: Expected) -> Judged:
+    """A number of tokens a second."""
+    s = said.settings
+    kind: Kind = "ceiling" if s.limit else "speed"
+    if s.prefill or s.users > 1 or s.all_streams:
+        kind = "prefill" if s.prefill else "throughput"
+    ends = rate(claim.high) if claim.low == claim.high else f"{three_digits(claim.low)}-{rate(claim.high)}"
+    what = f"{'under ' if claim.is_limit else ''}{ends}{_WORDS.get(kind, '')}"
+    if claim.is_limit:
+        return judged_claim(said, what, kind, Finding("possible", "nothing keeps a machine from being slow", ()))
+    model, where = said.model_at(claim.start), _places(said, claim)
+    if not model or not where:
+        missing = ["which model (name or size, and quant)"] * (not model) + ["on which device"] * (not where)
+        return cannot_tell(said, what, kind, missing, _needed(said, claim) if kind == "speed" else ())
+    read = [r for quant in said.quants_at(claim.start) for r in readings(model, quant)]
+    asked = (s.context, s.gpu_layers, said.host, s.by_layer)
+    questions = [CeilingQuestion(r, place, 0, *asked) for place in where for r in read]
+    if kind == "prefill":
+        found = best_finding([judge_prompt(question, claim) for question in questions])
+    elif kind == "throughput":
+        found = best_finding([judge_streams(question, claim, s.users) for question in questions])
+    else:
+        found = best_finding([judge_stream(question, claim, s, expected) for question in questions])
+        found = deep_enough(found, questions, claim, s)
+    if found.verdict == "impossible" and model.stranger:
+        # What the catalogue does not know may read less than all of itself
+        because = f"{found.because}, if it has no experts"
+        notes = (f"{model.label} is not in the catalogue: only its size counts",)
+        found = found._replace(verdict="unlikely", because=because, notes=notes)
+    return judged_claim(said, what, kind, found._replace(notes=(*found.notes, *_taken_as(said, claim, found))))
 
 
-def prefill_ceiling(reading: Reading, place: Place) -> float | None:
-    """The most prompt tokens a second: two operations for each active parameter; None where nothing is known."""
-    place = place.for_model(reading.weights_bytes)
-    if not place.operations_per_s:
-        return None
-    # The output matrix is used for the last token of a prompt alone
-    active = reading.active
-    if not reading.expert_bytes:
-        active -= reading.active * reading.output_bytes / max(1.0, reading.read_bytes)
-    return place.operations_per_s / (2 * max(1.0, active))
+def _taken_as(said: Said, claim: Amount, found: Finding) -> Iterator[str]:
+    """Where another model of the same shape, or the nearest mix, stands for what was named."""
+    model, quant = said.model_at(claim.start), said.quant_at(claim.start)
+    for known in model.models if model else ():
+        written = said.text[model.start : model.end] if model and known.name == found.subject.model else ""
+        if other := same_shape_as(written, known):
+            yield f"{other} has the shape of {known.name}: computed with that"
+    if quant and estimated_mix(quant.label):
+        yield f"{quant.label} is an estimate by {found.subject.quant}"
 
 
-_BEST_MEASURED = 0.95
-"""Of the bandwidth: the most that a published measurement of one stream without guessing reaches."""
-_FAR_ABOVE, _FAR_BELOW = 1.4, 3.0
-_LIMIT_TOLERANCE = 1.12  # For a ceiling that somebody worked out from rounded sizes
-_LEAST_SHOWN = 0.01
+def _needed(said: Said, claim: Amount) -> tuple[str, ...]:
+    """What a device must have for the claim, where only the model is known."""
+    model = said.model_at(claim.start)
+    if not model:
+        return ()
+    reading = readings(model, said.quant_at(claim.start))[0]
+    needed = bandwidth(reading.read_bytes * claim.low)
+    return (
+        f"a token reads {gb(reading.read_bytes)} of {reading.name} ({gb(reading.weights_bytes)})",
+        f"{rate(claim.low)} would need {needed} of memory bandwidth, all of it used",
+        f"and {gib(reading.weights_bytes)} of memory, without the KV cache",
+    )
+
+
+def _places(said: Said, claim: Amount) -> list[Place]:
+    device = said.device_at(claim.start)
+    if device:
+        return places(device)
+    stated = next((a for a in said.amounts if a.kind == "bandwidth"), None)
+    if stated and not said.on_cpu:
+        return [Place(f"a memory of {bandwidth(stated.high)}", stated.high)]
+    return [on_host(said.host or DESKTOP)] if said.on_cpu else []
 
 
 def judge_stream(question: CeilingQuestion, claim: Amount, settings: Settings, expected: Expected) -> Finding:
@@ -185,12 +211,6 @@ def _lines(question: CeilingQuestion, ceiling: Ceiling, claim: Amount, steps: in
     return ", ".join(parts), has, f"{most}; {rate(claim.low)} would need {needed}"
 
 
-def subject_of(question: CeilingQuestion) -> Subject:
-    """What was understood."""
-    reading, place = question.reading, question.place.for_model(question.reading.weights_bytes)
-    return Subject(model=reading.model, quant=reading.quant, device=place.label, context=question.context)
-
-
 def judge_prompt(question: CeilingQuestion, claim: Amount) -> Finding:
     """Prompt tokens a second, against the arithmetic of the device."""
     reading, place = question.reading, question.place.for_model(question.reading.weights_bytes)
@@ -232,74 +252,50 @@ def _bounded(question: CeilingQuestion, claim: Amount, most: float, lines: tuple
     return found
 
 
-_WORDS: dict[Kind, str] = {"prefill": " of a prompt", "throughput": " in all", "ceiling": " at most"}
+def subject_of(question: CeilingQuestion) -> Subject:
+    """What was understood."""
+    reading, place = question.reading, question.place.for_model(question.reading.weights_bytes)
+    return Subject(model=reading.model, quant=reading.quant, device=place.label, context=question.context)
 
 
-def judge_speed(said: Said, claim: Amount, expected: Expected) -> Judged:
-    """A number of tokens a second."""
-    s = said.settings
-    kind: Kind = "ceiling" if s.limit else "speed"
-    if s.prefill or s.users > 1 or s.all_streams:
-        kind = "prefill" if s.prefill else "throughput"
-    ends = rate(claim.high) if claim.low == claim.high else f"{three_digits(claim.low)}-{rate(claim.high)}"
-    what = f"{'under ' if claim.is_limit else ''}{ends}{_WORDS.get(kind, '')}"
-    if claim.is_limit:
-        return judged_claim(said, what, kind, Finding("possible", "nothing keeps a machine from being slow", ()))
-    model, where = said.model_at(claim.start), _places(said, claim)
-    if not model or not where:
-        missing = ["which model (name or size, and quant)"] * (not model) + ["on which device"] * (not where)
-        return cannot_tell(said, what, kind, missing, _needed(said, claim) if kind == "speed" else ())
-    read = [r for quant in said.quants_at(claim.start) for r in readings(model, quant)]
-    asked = (s.context, s.gpu_layers, said.host, s.by_layer)
-    questions = [CeilingQuestion(r, place, 0, *asked) for place in where for r in read]
-    if kind == "prefill":
-        found = best_finding([judge_prompt(question, claim) for question in questions])
-    elif kind == "throughput":
-        found = best_finding([judge_streams(question, claim, s.users) for question in questions])
-    else:
-        found = best_finding([judge_stream(question, claim, s, expected) for question in questions])
-        found = deep_enough(found, questions, claim, s)
-    if found.verdict == "impossible" and model.stranger:
-        # What the catalogue does not know may read less than all of itself
-        because = f"{found.because}, if it has no experts"
-        notes = (f"{model.label} is not in the catalogue: only its size counts",)
-        found = found._replace(verdict="unlikely", because=because, notes=notes)
-    return judged_claim(said, what, kind, found._replace(notes=(*found.notes, *_taken_as(said, claim, found))))
+def one_stream_ceiling(question: CeilingQuestion) -> Ceiling:
+    """The most tokens a second of a single stream; both memories are taken to be read at the same time."""
+    reading = question.reading
+    place = question.place.for_model(reading.weights_bytes)
+    cache = reading.cache_bytes(question.depth) or 0.0 if question.depth else 0.0
+    total = reading.read_bytes + cache
+    # The least of the weights that the device can't hold, or is told not to
+    kept = (reading.cache_bytes(question.context) or 0.0) if question.context else 0.0
+    away = 0.0
+    if place.capacity_bytes:
+        away = max(0.0, reading.weights_bytes - reading.table_bytes + kept - place.capacity_bytes)
+    if question.gpu_layers is not None and reading.layers and question.gpu_layers < reading.layers:
+        away = max(away, (reading.layers - question.gpu_layers) * reading.layer_bytes)
+    # Processors and chips that share the host's memory have no other beside it
+    spills_to_disk = away > 0 and place.device is not None and place.device.kind in ("cpu", "unified")
+    host = DISK if spills_to_disk else host_for(away, place.number, question.host)
+    if not place.bytes_per_s:
+        return Ceiling(math.inf, total, 0.0, math.inf, host, cache)
+    # What a token reads of weights that are away: experts are put away first, of which it reads a few
+    of_experts = min(away, reading.expert_bytes)
+    share = reading.expert_share if reading.expert_bytes else 0.0
+    from_host = of_experts * share + (away - of_experts)
+    bytes_per_s = place.read_bytes_per_s(reading.weights_bytes) / (place.number if question.by_layer else 1)
+    rate = 1 / max((total - from_host) / bytes_per_s, from_host / host.bytes_per_s)
+    on_disk = away if spills_to_disk else 0.0
+    return Ceiling(rate, total - from_host, from_host, bytes_per_s / total, host, cache, on_disk)
 
 
-def _taken_as(said: Said, claim: Amount, found: Finding) -> Iterator[str]:
-    """Where another model of the same shape, or the nearest mix, stands for what was named."""
-    model, quant = said.model_at(claim.start), said.quant_at(claim.start)
-    for known in model.models if model else ():
-        written = said.text[model.start : model.end] if model and known.name == found.subject.model else ""
-        if other := same_shape_as(written, known):
-            yield f"{other} has the shape of {known.name}: computed with that"
-    if quant and estimated_mix(quant.label):
-        yield f"{quant.label} is an estimate by {found.subject.quant}"
-
-
-def _needed(said: Said, claim: Amount) -> tuple[str, ...]:
-    """What a device must have for the claim, where only the model is known."""
-    model = said.model_at(claim.start)
-    if not model:
-        return ()
-    reading = readings(model, said.quant_at(claim.start))[0]
-    needed = bandwidth(reading.read_bytes * claim.low)
-    return (
-        f"a token reads {gb(reading.read_bytes)} of {reading.name} ({gb(reading.weights_bytes)})",
-        f"{rate(claim.low)} would need {needed} of memory bandwidth, all of it used",
-        f"and {gib(reading.weights_bytes)} of memory, without the KV cache",
-    )
-
-
-def _places(said: Said, claim: Amount) -> list[Place]:
-    device = said.device_at(claim.start)
-    if device:
-        return places(device)
-    stated = next((a for a in said.amounts if a.kind == "bandwidth"), None)
-    if stated and not said.on_cpu:
-        return [Place(f"a memory of {bandwidth(stated.high)}", stated.high)]
-    return [on_host(said.host or DESKTOP)] if said.on_cpu else []
+def prefill_ceiling(reading: Reading, place: Place) -> float | None:
+    """The most prompt tokens a second: two operations for each active parameter; None where nothing is known."""
+    place = place.for_model(reading.weights_bytes)
+    if not place.operations_per_s:
+        return None
+    # The output matrix is used for the last token of a prompt alone
+    active = reading.active
+    if not reading.expert_bytes:
+        active -= reading.active * reading.output_bytes / max(1.0, reading.read_bytes)
+    return place.operations_per_s / (2 * max(1.0, active))
 
 
 _ROUNDED = 1.03
@@ -365,11 +361,6 @@ _EFFICIENCY_BEFORE, _EFFICIENCY_AFTER = 30, 40
 _NEAR = 0.12
 
 
-def speaks_of_efficiency(said: Said, claim: Amount) -> bool:
-    """Whether a percentage is the share of the bandwidth that a speed uses."""
-    return bool(_EFFICIENCY.search(said.rest[max(0, claim.start - _EFFICIENCY_BEFORE) : claim.end + _EFFICIENCY_AFTER]))
-
-
 def judge_efficiency(said: Said, claim: Amount) -> Judged:
     """A share of the bandwidth, against what the speed beside it comes to."""
     what = f"{percent(claim.low)} of the bandwidth"
@@ -400,3 +391,8 @@ def _efficiency(reading: Reading, place: Place, claim: Amount, tokens_per_s: flo
     subject = Subject(model=reading.model, quant=reading.quant, device=place.label)
     because = f"the speed comes to {percent(used)}"
     return Finding("possible" if right else "impossible", because, lines, subject, reading.assumed)
+
+
+def speaks_of_efficiency(said: Said, claim: Amount) -> bool:
+    """Whether a percentage is the share of the bandwidth that a speed uses."""
+    return bool(_EFFICIENCY.search(said.rest[max(0, claim.start - _EFFICIENCY_BEFORE) : claim.end + _EFFICIENCY_AFTER]))

@@ -17,90 +17,13 @@ from unslow.think.causes import all_causes
 from unslow.think.causes._cause import Found, Remedy, fact_at
 from unslow.think.judge.budget import found_parts
 from unslow.think.judge.chains import LEAVE_THE_GPU_OUT, consequences
-from unslow.think.judge.phases import FIRST_TOKEN, Outlook, Pace, first_token_cured, slow_phase
+from unslow.think.judge.expected import FIRST_TOKEN, first_token_cured
+from unslow.think.judge.phases import Outlook, Pace, slow_phase
 from unslow.think.judge.pricing import Price, Together, is_of_the_rest, least_s, price_alone, start_s, time_with
 from unslow.think.report import Cost, Evidence, Expected, Finding, Fix
 
-# How sure a finding is: where its facts come from, whether sources agree, whether physics bears it out.
-# It starts as sure as its facts are on average, by their origin. Doubt is what is left to 1, and it shrinks with every
-# further source that agrees and with a measured time that physics explains by the very cause; sources that contradict
-# one another about its facts, and a measured time that the cause can't explain, take from what is sure.
-
-TRUST = {Origin.MEASURED: 0.95, Origin.REPORTED: 0.9, Origin.DATASHEET: 0.8, Origin.TOLD: 0.7, Origin.ESTIMATED: 0.6}
-NO_EVIDENCE, MOST = 0.5, 0.99
-AGREED = 0.7  # Of the doubt, what each further source leaves, and what a prediction leaves that comes true
-COUNTED = 3  # Sources beyond the first that count: more of them seldom see anything of their own
-DISPUTED, ODD = 0.8, 0.95
-"""What is left of the sureness where sources contradict one another; less is lost where it is known what that means."""
-NOT_BORNE_OUT = 0.85
-SEEN_BY_PHYSICS = 1.15  # A cure that gains less by physics is about something that physics does not see
-
-CONCERNED = {"vram": ("buffers", "size_vram_bytes", "vram_share", "vram_used_bytes", "vram_free_bytes", "processes")}
-"""The facts that are in doubt where sources contradict one another about something that is no fact by itself."""
-
-_WITHIN = re.compile(r":(?!//)")
-"""What stands after it is a place within a source: a line, a field, a path of a server."""
-
-
-def confidence(
-    case: Case, evidence: tuple[Evidence, ...], pace: Pace | None, cured: Prediction | Unknown | None
-) -> float:
-    """Between a half and 0.99; `pace` and `cured` are of the finding's phase, where it is one that physics sees."""
-    if not evidence:
-        return NO_EVIDENCE
-    trust = statistics.fmean(TRUST[Origin(e.origin)] for e in evidence)
-    # The file, command or server that a fact was read from: two lines of one log are one source
-    others = min(COUNTED, len({_WITHIN.split(e.source, maxsplit=1)[0] for e in evidence}) - 1)
-    # Above 1 where the time is what physics expects with the cause, below where it is not what it would do
-    factor = 1.0
-    if pace and pace.measured_s is not None and isinstance(pace.now, Prediction) and isinstance(cured, Prediction):
-        low, mid, high = pace.now.seconds
-        if mid < SEEN_BY_PHYSICS * cured.seconds.mid:
-            # physics has the case without the cause: a measured time that is no longer shows that it costs nothing
-            factor = 1.0 if pace.measured_s > mid else NOT_BORNE_OUT
-        elif low <= pace.measured_s <= high:
-            factor = 2.0
-    doubt = (1 - trust) * AGREED ** (others + (factor > 1))
-    facts = {step for e in evidence for step in e.fact.split(".")}
-    about = [c for c in case.contradictions if facts.intersection(CONCERNED.get(c.about, (c.about,)))]
-    agreement = min((ODD if c.meaning else DISPUTED for c in about), default=1.0)
-    sure = (1 - doubt) * agreement * min(1.0, factor)
-    return max(NO_EVIDENCE, min(MOST, sure))
-
-
 WORTH_TRYING = 1.03  # A remedy that is predicted to gain less is not offered
 CONTENDED = "cpu_contended"  # The cause of which the kernel itself counts the time: it is a part already
-_PRESENT: dict[Knob, tuple[str, ...]] = {
-    Knob.CONTEXT_LENGTH: ("runtime.context_length",),
-    Knob.GPU_LAYERS: ("runtime.gpu_layers_set",),
-    Knob.KV_CACHE_TYPE: ("runtime.kv_type_k", "runtime.kv_type_v"),
-    Knob.VALUE_CACHE_TYPE: ("runtime.kv_type_v",),
-    Knob.THREADS: ("runtime.threads",),
-    Knob.FIT: ("runtime.fit",),
-    Knob.FIT_MARGIN: ("runtime.fit_margin_bytes",),
-    Knob.PARALLEL: ("runtime.slots",),
-    Knob.KV_OFFLOAD: ("runtime.kv_offload",),
-    Knob.FLASH_ATTENTION: ("runtime.flash_attention",),
-    Knob.BATCH: ("runtime.ubatch",),
-    Knob.LOGICAL_BATCH: ("runtime.batch",),
-    Knob.SPLIT_MODE: ("runtime.split_mode",),
-    Knob.LOAD_MODE: ("runtime.load_mode",),
-    Knob.NUMA: ("runtime.numa",),
-    Knob.MAIN_GPU: ("runtime.main_gpu",),
-    Knob.OP_OFFLOAD: ("runtime.op_offload",),
-    Knob.MEMORY_SHARE: ("runtime.gpu_memory_fraction",),
-    Knob.WEIGHTS_TYPE: ("runtime.weights_type",),
-    Knob.ATTENTION: ("runtime.attention",),
-    Knob.SAMPLER: ("runtime.top_k",),
-    Knob.KEEP_ALIVE: ("runtime.keep_alive_s",),
-    Knob.LOADED_MODELS: ("runtime.max_loaded_models",),
-    Knob.PROMPT_CACHE: ("runtime.prompt_cache",),
-    Knob.QUANT: ("model.quant",),
-    Knob.VERSION: ("runtime.version",),
-    Knob.CPU_QUOTA: ("runtime.quota_cpus",),
-    Knob.MEMORY_LIMIT: ("runtime.memory_limit_bytes",),
-}
-"""The facts that a knob turns, as they are now."""
 _METRIC = {"decode": DECODE, "prefill": PREFILL}
 _LOSS: dict[str, int] = {Knob.CONTEXT_LENGTH: 0, Knob.KV_CACHE_TYPE: 0, Knob.QUANT: 1, Knob.DRIVER_FALLBACK: 2}
 """What frees memory, by what it costs: tokens or hardly a digit, then quality; last what only makes a load fail."""
@@ -114,6 +37,21 @@ class _Priced(NamedTuple):
     phase: str
     price: Price
     request_s: float
+
+
+def worthy_findings(
+    case: Case, found: dict[str, Found], outlook: Outlook
+) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
+    """The findings, and apart from them what would stand first and costs nothing: that is not why it is slow."""
+    left, costless = dict(found), list[Finding]()
+    while findings := priced_findings(case, left, outlook):
+        first, pace = findings[0], outlook.pace_of(findings[0].phase)
+        gains_nothing = first.cost is not None and first.speedup is not None and first.speedup < WORTH_TRYING
+        if pace is None or pace.measured_s is None or not gains_nothing:
+            break
+        costless.append(first)
+        del left[first.cause]
+    return findings, tuple(costless)
 
 
 def priced_findings(case: Case, found: dict[str, Found], outlook: Outlook) -> tuple[Finding, ...]:
@@ -151,21 +89,6 @@ def priced_findings(case: Case, found: dict[str, Found], outlook: Outlook) -> tu
         msgspec.structs.replace(f, cost=left[priced[f.cause].phase].cured(_priced_by(f, priced))) for f in roots
     )
     return (*together, *(msgspec.structs.replace(f, cost=None) for f in after))
-
-
-def worthy_findings(
-    case: Case, found: dict[str, Found], outlook: Outlook
-) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
-    """The findings, and apart from them what would stand first and costs nothing: that is not why it is slow."""
-    left, costless = dict(found), list[Finding]()
-    while findings := priced_findings(case, left, outlook):
-        first, pace = findings[0], outlook.pace_of(findings[0].phase)
-        gains_nothing = first.cost is not None and first.speedup is not None and first.speedup < WORTH_TRYING
-        if pace is None or pace.measured_s is None or not gains_nothing:
-            break
-        costless.append(first)
-        del left[first.cause]
-    return findings, tuple(costless)
 
 
 def _priced(case: Case, name: str, found: Found, outlook: Outlook) -> _Priced:
@@ -221,15 +144,6 @@ def _fixes(case: Case, priced: _Priced, outlook: Outlook) -> tuple[Fix, ...]:
     return tuple(sorted(worth, key=lambda f: (f.predicted.get(metric, far_less) < far_less, _LOSS.get(f.knob, 0))))
 
 
-def changes_nothing(case: Case, change: Change) -> bool:
-    """Whether a knob has the value already that a change would give it, so that turning it can't help."""
-    present = [fact_at(case, path) for path in _PRESENT.get(change.knob, ())]
-    return bool(present) and all(
-        isinstance(fact, Known) and type(fact.value) in (int, float, str, bool) and fact.value == change.value
-        for fact in present
-    )
-
-
 def _fix(case: Case, remedy: Remedy, priced: _Priced, outlook: Outlook) -> Fix:
     pace = outlook.pace_of(priced.phase) or outlook.decode
     deep = priced.price.cost is not None and priced.price.cost.depth_tokens is not None  # the pace is of the start
@@ -247,6 +161,48 @@ def _fix(case: Case, remedy: Remedy, priced: _Priced, outlook: Outlook) -> Fix:
     predicted = {_METRIC.get(priced.phase, DECODE): 1 / then_s} if then_s else {}
     why = spelled_out(change.why, case)
     return Fix(knob=str(change.knob), value=plain, why=why, risk=remedy.risk, predicted=predicted)
+
+
+_PRESENT: dict[Knob, tuple[str, ...]] = {
+    Knob.CONTEXT_LENGTH: ("runtime.context_length",),
+    Knob.GPU_LAYERS: ("runtime.gpu_layers_set",),
+    Knob.KV_CACHE_TYPE: ("runtime.kv_type_k", "runtime.kv_type_v"),
+    Knob.VALUE_CACHE_TYPE: ("runtime.kv_type_v",),
+    Knob.THREADS: ("runtime.threads",),
+    Knob.FIT: ("runtime.fit",),
+    Knob.FIT_MARGIN: ("runtime.fit_margin_bytes",),
+    Knob.PARALLEL: ("runtime.slots",),
+    Knob.KV_OFFLOAD: ("runtime.kv_offload",),
+    Knob.FLASH_ATTENTION: ("runtime.flash_attention",),
+    Knob.BATCH: ("runtime.ubatch",),
+    Knob.LOGICAL_BATCH: ("runtime.batch",),
+    Knob.SPLIT_MODE: ("runtime.split_mode",),
+    Knob.LOAD_MODE: ("runtime.load_mode",),
+    Knob.NUMA: ("runtime.numa",),
+    Knob.MAIN_GPU: ("runtime.main_gpu",),
+    Knob.OP_OFFLOAD: ("runtime.op_offload",),
+    Knob.MEMORY_SHARE: ("runtime.gpu_memory_fraction",),
+    Knob.WEIGHTS_TYPE: ("runtime.weights_type",),
+    Knob.ATTENTION: ("runtime.attention",),
+    Knob.SAMPLER: ("runtime.top_k",),
+    Knob.KEEP_ALIVE: ("runtime.keep_alive_s",),
+    Knob.LOADED_MODELS: ("runtime.max_loaded_models",),
+    Knob.PROMPT_CACHE: ("runtime.prompt_cache",),
+    Knob.QUANT: ("model.quant",),
+    Knob.VERSION: ("runtime.version",),
+    Knob.CPU_QUOTA: ("runtime.quota_cpus",),
+    Knob.MEMORY_LIMIT: ("runtime.memory_limit_bytes",),
+}
+"""The facts that a knob turns, as they are now."""
+
+
+def changes_nothing(case: Case, change: Change) -> bool:
+    """Whether a knob has the value already that a change would give it, so that turning it can't help."""
+    present = [fact_at(case, path) for path in _PRESENT.get(change.knob, ())]
+    return bool(present) and all(
+        isinstance(fact, Known) and type(fact.value) in (int, float, str, bool) and fact.value == change.value
+        for fact in present
+    )
 
 
 def beyond_physics(
@@ -271,3 +227,48 @@ def promising_no_more(finding: Finding, expected: Expected) -> Finding:
         for f in finding.fixes
     ]
     return msgspec.structs.replace(finding, fixes=tuple(fixes))
+
+
+TRUST = {Origin.MEASURED: 0.95, Origin.REPORTED: 0.9, Origin.DATASHEET: 0.8, Origin.TOLD: 0.7, Origin.ESTIMATED: 0.6}
+NO_EVIDENCE, MOST = 0.5, 0.99
+AGREED = 0.7  # Of the doubt, what each further source leaves, and what a prediction leaves that comes true
+COUNTED = 3  # Sources beyond the first that count: more of them seldom see anything of their own
+DISPUTED, ODD = 0.8, 0.95
+"""What is left of the sureness where sources contradict one another; less is lost where it is known what that means."""
+NOT_BORNE_OUT = 0.85
+SEEN_BY_PHYSICS = 1.15  # A cure that gains less by physics is about something that physics does not see
+CONCERNED = {"vram": ("buffers", "size_vram_bytes", "vram_share", "vram_used_bytes", "vram_free_bytes", "processes")}
+"""The facts that are in doubt where sources contradict one another about something that is no fact by itself."""
+_WITHIN = re.compile(r":(?!//)")
+"""What stands after it is a place within a source: a line, a field, a path of a server."""
+
+
+def confidence(
+    case: Case, evidence: tuple[Evidence, ...], pace: Pace | None, cured: Prediction | Unknown | None
+) -> float:
+    """How sure a finding is, between a half and 0.99: `pace` and `cured` are of its phase, where physics sees that.
+
+    It starts as sure as its facts are on average, by their origin. Doubt is what is left to 1, and it shrinks with
+    every further source that agrees and with a measured time that physics explains by the very cause; sources that
+    contradict one another about its facts, and a measured time that the cause can't explain, take from what is sure.
+    """
+    if not evidence:
+        return NO_EVIDENCE
+    trust = statistics.fmean(TRUST[Origin(e.origin)] for e in evidence)
+    # The file, command or server that a fact was read from: two lines of one log are one source
+    others = min(COUNTED, len({_WITHIN.split(e.source, maxsplit=1)[0] for e in evidence}) - 1)
+    # Above 1 where the time is what physics expects with the cause, below where it is not what it would do
+    factor = 1.0
+    if pace and pace.measured_s is not None and isinstance(pace.now, Prediction) and isinstance(cured, Prediction):
+        low, mid, high = pace.now.seconds
+        if mid < SEEN_BY_PHYSICS * cured.seconds.mid:
+            # physics has the case without the cause: a measured time that is no longer shows that it costs nothing
+            factor = 1.0 if pace.measured_s > mid else NOT_BORNE_OUT
+        elif low <= pace.measured_s <= high:
+            factor = 2.0
+    doubt = (1 - trust) * AGREED ** (others + (factor > 1))
+    facts = {step for e in evidence for step in e.fact.split(".")}
+    about = [c for c in case.contradictions if facts.intersection(CONCERNED.get(c.about, (c.about,)))]
+    agreement = min((ODD if c.meaning else DISPUTED for c in about), default=1.0)
+    sure = (1 - doubt) * agreement * min(1.0, factor)
+    return max(NO_EVIDENCE, min(MOST, sure))

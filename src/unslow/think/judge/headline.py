@@ -13,11 +13,14 @@ from unslow.think.case.runtime import load_time_s
 from unslow.think.case.slowness import each_rate
 from unslow.think.causes import all_causes
 from unslow.think.judge.chains import chains_of
-from unslow.think.judge.phases import FIRST_TOKEN
+from unslow.think.judge.expected import FIRST_TOKEN
 from unslow.think.report import Cost, Finding, Fix, SubjectReport
 from unslow.think.speed.question import rounded_rate
 
 AS_MUCH_AS_FITS = "with as much on the GPU as fits"
+MOST_NAMED = 3
+LONGEST_COMMAND = 60
+"""A longer one makes a sentence unreadable: the flag alone then says what to change, and the line stands below."""
 _WAITS = {
     "client": "Every request loses {seconds} outside the server",
     "queue": "Every request waits {seconds} for its turn",
@@ -60,20 +63,6 @@ def slowness_now(case: Case, report: SubjectReport) -> str:
     return " ".join(sentences)
 
 
-def speed_in_words(case: Case, rate: float) -> str:
-    """The speed and whose it is: a measurement's, that of requests that were watched, or of all requests so far."""
-    if isinstance(case.run.decode_tokens_per_s, Known):
-        return f"It generates {rounded_rate(rate)} tokens per second"
-    if isinstance(each_rate(case), Known):
-        return f"While it was watched each request got {rounded_rate(rate)} tokens per second"
-    return f"On average since it started it generated {rounded_rate(rate)} tokens per second"
-
-
-def root_causes(findings: tuple[Finding, ...]) -> list[str]:
-    """The causes that no other finding explains."""
-    return [f.cause for f in findings if not any(f.cause in g.explains for g in findings)]
-
-
 def _beside(report: SubjectReport) -> str:
     rate = report.measured.get(DECODE)
     return f"; the answer itself comes at {rounded_rate(rate)} tokens per second" if rate else ""
@@ -105,11 +94,6 @@ def _of_finding(case: Case, report: SubjectReport, first: Finding) -> str:
     return f"{said}{_beside(report)}." if said else ""
 
 
-def _seconds(seconds: float) -> str:
-    """A time with two digits, and never as a power of ten."""
-    return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.2g} s"  # noqa: PLR2004 (two digits)
-
-
 def _of_depth(case: Case, cost: Cost) -> str:
     tried = [one for one in case.run.depths.value_or(()) if one.tokens_per_s > 0]
     depths = sorted(tried, key=lambda one: one.depth_tokens)
@@ -122,6 +106,11 @@ def _of_depth(case: Case, cost: Cost) -> str:
         f"It generates {rounded_rate(shallow.tokens_per_s)} tokens per second at the start of a chat, and "
         f"{rounded_rate(deep.tokens_per_s)} once it is {deep.depth_tokens:,} tokens long{usual}."
     )
+
+
+def _seconds(seconds: float) -> str:
+    """A time with two digits, and never as a power of ten."""
+    return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.2g} s"  # noqa: PLR2004 (two digits)
 
 
 def _should(report: SubjectReport, rate: float) -> str:
@@ -139,7 +128,20 @@ def _should(report: SubjectReport, rate: float) -> str:
     return f"; this hardware should give about {rounded_rate(rate)}"
 
 
-MOST_NAMED = 3
+def root_causes(findings: tuple[Finding, ...]) -> list[str]:
+    """The causes that no other finding explains."""
+    return [f.cause for f in findings if not any(f.cause in g.explains for g in findings)]
+
+
+def speed_in_words(case: Case, rate: float) -> str:
+    """The speed and whose it is: a measurement's, that of requests that were watched, or of all requests so far."""
+    if isinstance(case.run.decode_tokens_per_s, Known):
+        return f"It generates {rounded_rate(rate)} tokens per second"
+    if isinstance(each_rate(case), Known):
+        return f"While it was watched each request got {rounded_rate(rate)} tokens per second"
+    return f"On average since it started it generated {rounded_rate(rate)} tokens per second"
+
+
 _ROUGHLY = 1.25  # By which factor a loss may be off what a cause can cost: both rest on a prediction
 _COSTS = {
     # the CPU computes all, or pages are fetched: RAM is read 5 to 50 times slower than GPU memory, a disk slower still
@@ -209,8 +211,6 @@ _MAKES_IT_SEEN = (
     "ollama create",
 )
 """How lines start that only make a change seen, which stands in another one."""
-LONGEST_COMMAND = 60
-"""A longer one makes a sentence unreadable: the flag alone then says what to change, and the line stands below."""
 
 
 def first_fix(report: SubjectReport, said: str = "") -> str:

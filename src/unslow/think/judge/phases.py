@@ -1,10 +1,14 @@
-"""Which phase of a request is slow: what each takes and what it should take, and how soon the first token comes."""
+"""Which phase of a request is slow: what each takes, and what it should take.
+
+The request that is reckoned with has an answer as long as the measured ones, and a prompt as long as its answer: what
+the measurement asks is chosen for the clock, and says nothing of what people ask. Where a phase was not measured it
+is left out; where physics has no answer, a phase is taken to lose nothing.
+"""
 
 import statistics
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import NamedTuple
 
-from unslow.facts.run import Turn
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known, Unknown
 from unslow.think.case.prediction import Prediction, predict_prefill
@@ -12,12 +16,7 @@ from unslow.think.case.slowness import predict_among_others, rate_among_others
 from unslow.think.case.waits import NOTICED_S, answer_tokens, client_s, completions_of, queue_s, reload_s
 from unslow.think.case.work import SHORT_PROMPT, Cure
 from unslow.think.causes._cause import Phase
-from unslow.think.physics.terms import Interval
-from unslow.think.report import Per
-
-# The request that is reckoned with has an answer as long as the measured ones, and a prompt as long as its answer: what
-# the measurement asks is chosen for the clock, and says nothing of what people ask. Where a phase was not measured it
-# is left out; where physics has no answer, a phase is taken to lose nothing.
+from unslow.think.report import Finding, Per
 
 UNNOTICED_S = 0.1
 """Of a request outside the server: what comes sooner seems to come at once (Miller 1968, "Response time in man-computer
@@ -26,7 +25,6 @@ SMALL = 0.15  # Of a whole request: a phase that loses less, and less than is no
 PER: dict[str, Per] = {"decode": "token", "prefill": "prompt_token"}
 """What the time of a phase is counted for; of all others, for a request."""
 _TOLD: dict[str, Phase] = {"load": "load", "prefill": "prefill", "first_token": "prefill"}
-
 Predictor = Callable[[Case, Cure | None], Prediction | Unknown]
 
 
@@ -103,6 +101,18 @@ def prompt_token_s(case: Case) -> float | None:
     return statistics.median(long_ones) or None if long_ones else None
 
 
+def reported_phase(case: Case, seen: Outlook, findings: tuple[Finding, ...]) -> str:
+    """The phase that loses most time; where none was measured to lose any, that of what was found."""
+    losing, failed = losing_phases(seen.times), case.runtime.state.value_or("") == "failed"
+    if failed or not findings:
+        return slow_phase(case, seen.times)
+    first = findings[0]
+    # what a request loses to a cause may be no part of the requests that were timed, such as a second turn
+    waits = first.cost.seconds if first.cost and first.cost.per == "request" else 0.0
+    most = max((t.lost_s for t in losing), default=0.0)
+    return first.phase if not losing or waits > max(most, NOTICED_S) else slow_phase(case, seen.times)
+
+
 def slow_phase(case: Case, times: tuple[PhaseTime, ...]) -> Phase:
     """The phase that loses most; where none loses any, the one that takes most. A load that fails is the load."""
     if case.runtime.state.value_or("loaded") in ("failed", "loading"):
@@ -120,52 +130,3 @@ def losing_phases(times: tuple[PhaseTime, ...]) -> list[PhaseTime]:
     """The phases of which what is lost is felt, or is a real part of the request."""
     request_s = sum(time.seconds for time in times)
     return [t for t in times if t.lost_s > 0 and t.lost_s >= min(NOTICED_S, SMALL * request_s)]
-
-
-FIRST_TOKEN = "time_to_first_token_s"  # noqa: S105 (a metric)
-AGAIN = "prompt_reprocessed"
-WAITS = frozenset(
-    {AGAIN, "queueing", "gpu_underused_by_one_stream", "model_reloads_between_requests", "client_overhead"}
-)
-"""Causes that are about the time before the first token, whatever the speed of the tokens."""
-SPREAD = 1.5
-"""Times more or less: a short prompt takes a step's own overhead too, and shares its step with other requests."""
-
-
-def first_token_cured(case: Case, found: Collection[str], outlook: Outlook) -> Interval | None:
-    """Seconds with every wait that was found gone; None where none was, or where nobody timed how prompts are read."""
-    if not WAITS.intersection(found):
-        return None
-    reading = _reading_s(case, found, outlook)
-    best = outlook.decode.best
-    token = best.seconds.mid if isinstance(best, Prediction) else outlook.decode.measured_s
-    if reading is None or token is None:
-        return None
-    soon = reading + token
-    return Interval(soon / SPREAD, soon, soon * SPREAD)
-
-
-def first_token_now(case: Case, found: Collection[str]) -> float | None:
-    """Seconds as measured: of a conversation's later turn where that is what is slow, else of a question alone."""
-    turn = _last_turn(case) if AGAIN in found else None
-    return turn.first_token_s if turn and turn.first_token_s else case.run.time_to_first_token_s.value_or(None)
-
-
-def _reading_s(case: Case, found: Collection[str], outlook: Outlook) -> float | None:
-    """Seconds for the prompt: only for what is new in it, where the rest was read again for nothing."""
-    turn, each = _last_turn(case), outlook.prefill.measured_s
-    if AGAIN in found:
-        if turn and not each:
-            each = turn.first_token_s / turn.computed_tokens if turn.first_token_s else None
-        return turn.new_tokens * each if turn and each else None
-    if timed := [c.prefill_s for c in completions_of(case)]:
-        return statistics.median(timed)
-    traffic = case.run.traffic
-    prompts = traffic.value.prompts.value_or(()) if isinstance(traffic, Known) else ()
-    computed = [max(0, p.tokens - p.cached_tokens) for p in prompts]
-    return statistics.median(computed) * each if computed and each else None
-
-
-def _last_turn(case: Case) -> Turn | None:
-    later = [turn for turn in case.run.turns.value_or(())[1:] if turn.computed_tokens]
-    return later[-1] if later else None

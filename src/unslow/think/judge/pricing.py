@@ -35,6 +35,87 @@ class Price(NamedTuple):
     speedup: float | None = None
 
 
+def price_alone(case: Case, found: Found, phase: str, outlook: Outlook) -> Price:
+    """The price of one cause by itself."""
+    together = Together(case, phase, outlook)
+    start, cost = together.left, together.cured(found)
+    faster = start / together.left if start and together.left and outlook.pace_of(phase) else None
+    return Price(cost, found.speedup or (max(1.0, faster) if faster and cost else None))
+
+
+class Together:
+    """The time of one phase as its causes are cured one after the other: no second is counted twice."""
+
+    def __init__(self, case: Case, phase: str, outlook: Outlook) -> None:
+        self._case, self._pace, self._per = case, outlook.pace_of(phase), PER.get(phase, "request")
+        self._start = self.left = start_s(phase, outlook)
+        self._left_deep: float | None = None
+        self._told: dict[Per, float] = {}
+        self._cures: Cure | None = None
+        self._explained = False
+        self._least = least_s(case, self._pace) if self._pace else 0.0
+
+    def cured(self, found: Found) -> Cost | None:
+        """What this cure saves beside those before it: as measured, as tried, else by physics; None where none tells.
+
+        What is no part of the requests that were timed stands as it is.
+        """
+        times, lost = max(1.0, found.speedup or 1.0), found.lost
+        if deep := deepest_tried(self._case, found):
+            # Of a token deep in the context: all causes there explain the same fall, and a second only what is left
+            start = 1 / deep.tokens_per_s
+            before = start if self._left_deep is None else self._left_deep
+            self._left_deep = min(before, start / times)
+            return Cost(seconds=before - self._left_deep, per="token", depth_tokens=deep.depth_tokens)
+        if found.apart:
+            return lost
+        if self.left is None or self._start is None or (lost and lost.per != self._per):
+            # What was measured of a time that itself was not: two who tell of it may tell of the same seconds
+            if lost is None:
+                return None
+            before = self._told.get(lost.per, 0.0)
+            self._told[lost.per] = max(before, lost.seconds)
+            return Cost(seconds=max(0.0, lost.seconds - before), per=lost.per, depth_tokens=lost.depth_tokens)
+        left: float | None
+        if lost or found.speedup:
+            # An experiment may beat physics, but beside other cures it goes no lower than either makes possible
+            by_itself, beside = (max(0.0, s - lost.seconds) if lost else s / times for s in (self._start, self.left))
+            left = max(beside, min(self._least, by_itself, self.left))
+        else:
+            left = self._by_cure(found)
+        if left is None:
+            return None
+        saved, self.left = max(0.0, self.left - left), min(self.left, left)
+        return Cost(seconds=saved, per=self._per)
+
+    def _by_cure(self, found: Found) -> float | None:
+        """By physics; what is no work of the model is gone as a whole."""
+        if self._pace is None:
+            return 0.0
+        if found.cure is None:
+            return None
+        self._explained |= is_of_the_rest(self._case, self._pace, found.cure)
+        self._cures = self._cures.and_also(found.cure) if self._cures else found.cure
+        then = time_with(self._case, self._pace, self._cures, explained=self._explained)
+        return None if then is None else max(then, min(self._least, self.left or 0.0))
+
+
+def start_s(phase: str, outlook: Outlook) -> float | None:
+    """The time that the causes of a phase share: measured, else, of what physics sees, as it is configured."""
+    pace, time = outlook.pace_of(phase), outlook.time_of(phase)
+    if pace is None:
+        return time.seconds if time else None
+    return pace.measured_s or (pace.now.seconds.mid if isinstance(pace.now, Prediction) else None)
+
+
+def deepest_tried(case: Case, found: Found) -> AtDepth | None:
+    """How fast it was deep in the context, where a cause rests on that: the speed at the start says nothing of it."""
+    depths = [d for d in case.run.depths.value_or(()) if d.tokens_per_s > 0]
+    if not found.speedup or all(e.fact != DEPTHS for e in found.evidence):
+        return None
+    return max(depths, key=lambda d: d.depth_tokens, default=None)
+
+
 def time_with(case: Case, pace: Pace, cure: Cure, *, explained: bool = False) -> float | None:
     """Seconds with a cure, from the measured time through physics; None where physics lacks something.
 
@@ -93,84 +174,3 @@ def _shares(parts: list[Part], *, evenly: bool) -> dict[str, float]:
     weights = {p.name: p.seconds * (1.0 if evenly else max(p.spread - 1, 1e-6)) for p in parts if p.seconds > 0}
     total = sum(weights.values())
     return {name: weight / total for name, weight in weights.items()} if total else {}
-
-
-def price_alone(case: Case, found: Found, phase: str, outlook: Outlook) -> Price:
-    """The price of one cause by itself."""
-    together = Together(case, phase, outlook)
-    start, cost = together.left, together.cured(found)
-    faster = start / together.left if start and together.left and outlook.pace_of(phase) else None
-    return Price(cost, found.speedup or (max(1.0, faster) if faster and cost else None))
-
-
-def deepest_tried(case: Case, found: Found) -> AtDepth | None:
-    """How fast it was deep in the context, where a cause rests on that: the speed at the start says nothing of it."""
-    depths = [d for d in case.run.depths.value_or(()) if d.tokens_per_s > 0]
-    if not found.speedup or all(e.fact != DEPTHS for e in found.evidence):
-        return None
-    return max(depths, key=lambda d: d.depth_tokens, default=None)
-
-
-def start_s(phase: str, outlook: Outlook) -> float | None:
-    """The time that the causes of a phase share: measured, else, of what physics sees, as it is configured."""
-    pace, time = outlook.pace_of(phase), outlook.time_of(phase)
-    if pace is None:
-        return time.seconds if time else None
-    return pace.measured_s or (pace.now.seconds.mid if isinstance(pace.now, Prediction) else None)
-
-
-class Together:
-    """The time of one phase as its causes are cured one after the other: no second is counted twice."""
-
-    def __init__(self, case: Case, phase: str, outlook: Outlook) -> None:
-        self._case, self._pace, self._per = case, outlook.pace_of(phase), PER.get(phase, "request")
-        self._start = self.left = start_s(phase, outlook)
-        self._left_deep: float | None = None
-        self._told: dict[Per, float] = {}
-        self._cures: Cure | None = None
-        self._explained = False
-        self._least = least_s(case, self._pace) if self._pace else 0.0
-
-    def cured(self, found: Found) -> Cost | None:
-        """What this cure saves beside those before it: as measured, as tried, else by physics; None where none tells.
-
-        What is no part of the requests that were timed stands as it is.
-        """
-        times, lost = max(1.0, found.speedup or 1.0), found.lost
-        if deep := deepest_tried(self._case, found):
-            # Of a token deep in the context: all causes there explain the same fall, and a second only what is left
-            start = 1 / deep.tokens_per_s
-            before = start if self._left_deep is None else self._left_deep
-            self._left_deep = min(before, start / times)
-            return Cost(seconds=before - self._left_deep, per="token", depth_tokens=deep.depth_tokens)
-        if found.apart:
-            return lost
-        if self.left is None or self._start is None or (lost and lost.per != self._per):
-            # What was measured of a time that itself was not: two who tell of it may tell of the same seconds
-            if lost is None:
-                return None
-            before = self._told.get(lost.per, 0.0)
-            self._told[lost.per] = max(before, lost.seconds)
-            return Cost(seconds=max(0.0, lost.seconds - before), per=lost.per, depth_tokens=lost.depth_tokens)
-        left: float | None
-        if lost or found.speedup:
-            # An experiment may beat physics, but beside other cures it goes no lower than either makes possible
-            by_itself, beside = (max(0.0, s - lost.seconds) if lost else s / times for s in (self._start, self.left))
-            left = max(beside, min(self._least, by_itself, self.left))
-        else:
-            left = self._by_cure(found)
-        if left is None:
-            return None
-        saved, self.left = max(0.0, self.left - left), min(self.left, left)
-        return Cost(seconds=saved, per=self._per)
-
-    def _by_cure(self, found: Found) -> float | None:
-        """By physics; what is no work of the model is gone as a whole."""
-        if self._pace is None:
-            return 0.0
-        if found.cure is None:
-            return None
-        self._explained |= is_of_the_rest(self._case, self._pace, found.cure)
-        self._cures = self._cures.and_also(found.cure) if self._cures else found.cure
-        then = time_with(self._case, self._pace, self._cures, explained=self._explained)
-        return None if then is None else max(then, min(self._least, self.left or 0.0))

@@ -1,8 +1,7 @@
-"""What was understood of a report, and what to ask next: the few commands that would settle most of what is open."""
+"""What to ask next: the few commands that would settle most of what is open."""
 
 import re
 from collections.abc import Iterable, Sequence
-from operator import attrgetter
 from typing import Any
 
 from unslow.catalog.hardware_families import gpu_maker
@@ -12,38 +11,7 @@ from unslow.facts.snapshot import Case
 from unslow.facts.values import Known, Origin
 from unslow.think.case.instructions import container_of, fill_placeholders, system_of
 from unslow.think.case.vram import gpus_of, seen_gpus
-from unslow.think.report import Evidence, Question, Untold
-
-PATHS = (
-    "runtime.name", "runtime.version", "machine.system.name", "machine.system.container", "machine.cpu.model",
-    "machine.cpu.physical_cores", "machine.cpu.logical_cpus", "machine.cpu.quota_cpus", "machine.memory.total_bytes",
-    "machine.memory.kind", "model.name", "model.quant", "model.parameters", "model.weights_bytes",
-    "runtime.context_length", "runtime.gpu_layers_set", "runtime.gpu_layers", "runtime.layers", "runtime.vram_share",
-    "runtime.kv_type_k", "runtime.flash_attention", "runtime.threads", "runtime.slots", "runtime.tensor_parallel",
-    "runtime.split_mode", "runtime.quantization", "runtime.eager", "runtime.gpu_refused", "runtime.available_bytes",
-    "runtime.asked_bytes", "runtime.draft_acceptance", "runtime.kv_usage", "run.decode_tokens_per_s",
-    "run.prefill_tokens_per_s", "run.load_s", "account.version_before", "account.version_since", "account.slowdown",
-)  # fmt: skip
-
-
-def known_facts(case: Case) -> tuple[Evidence, ...]:
-    """What is known of these, each with its origin and line."""
-    facts = [(path, fact, fact.value) for path in PATHS if isinstance(fact := attrgetter(path)(case), Known)]
-    gpus = case.machine.gpus
-    if isinstance(gpus, Known) and gpus.value:
-        names = ", ".join(gpu.name.value_or("unnamed GPU") for gpu in gpus.value)
-        facts.insert(2, ("machine.gpus", gpus, names))
-    return tuple(
-        Evidence(
-            fact=path,
-            value=value if isinstance(value, str | int | float | bool) else str(value),
-            reference=None,
-            origin=str(fact.origin),
-            source=fact.source,
-        )
-        for path, fact, value in facts
-    )
-
+from unslow.think.report import Question, Untold
 
 MOST = 3
 _SUSPICION = 6.0  # A cause that something speaks for weighs as much as so many that nothing does

@@ -12,18 +12,23 @@ from unslow.facts.verification import Scored, Side
 from unslow.think.stats.repeats import CONFIDENCE, student_quantile
 from unslow.think.stats.verification_report import AnswersShown, IntervalShown, Kept, PerplexityShown
 
-# How far two sets of answers agree: how many begin with the same word, and how long each pair stays together.
-#
-# Answers without any chance still differ from run to run on some machines: sums in another order round otherwise, and
-# one other word changes all that follow. So what counts is the agreement with the changed server against that of the
-# old one with itself.
-
+ALLOWED = 0.05
+"""The rise of perplexity that passes where nobody says another: that of weights of four bits, with room for chance."""
 _PIECES = re.compile(r"\w+|[^\w\s]")
 RARE = 0.01  # How often chance may show such a fall of the first words
 FAR_BELOW = 0.5  # Of the agreement of the old server with itself: a coarser quant keeps far more of its first words
-
 MAY_BE_ANOTHER = 0.25
 """Of the words that the old server keeps with itself: from here down it may be another model that begins alike."""
+ONE_SIGN = 0.8  # Of an answer, the share of its commonest sign: models that lost their numbers say `!!!!` or `GGGG`
+FEWEST_SIGNS, FEWEST_WORDS = 16, 12  # Shorter answers may well repeat themselves
+NEW_TRIPLES = 0.35  # Of all threes of words, those that are new; less is a loop. Prose keeps more than nine of ten.
+SOME, SHARE = 2, 0.25
+"""So many more than before, as a number and as a share of all: small models loop now and then by themselves."""
+FEWEST_PLACES = 24  # Fewer tell nothing of a text
+LEAST_ALIKE = 0.65
+"""Of the places, where the likeliest token is the same. Weights of two bits still keep 71 to 86 % of them (Same top p
+in llama.cpp's tools/perplexity/README.md); less is another model."""
+_MOST_LOG = 20.0
 
 
 class Agreement(NamedTuple):
@@ -32,125 +37,6 @@ class Agreement(NamedTuple):
     pairs: int
     begin_alike: int
     together: float
-
-
-def words_of(text: str) -> list[str]:
-    """Words and signs: a measure that is the same whatever the tokens of a model are."""
-    return _PIECES.findall(text)
-
-
-def agreement_of(one: Sequence[str], other: Sequence[str]) -> Agreement | None:
-    """The agreement of two sets of answers to the same questions; None where there is no pair."""
-    pairs = [(words_of(a), words_of(b)) for a, b in zip(one, other, strict=False)]
-    if not pairs:
-        return None
-    alike, together = sum(a[:1] == b[:1] for a, b in pairs), 0.0
-    for a, b in pairs:
-        same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(a, b, strict=False)))
-        length = max(len(a), len(b))
-        together += same / length if length else 1.0
-    return Agreement(len(pairs), alike, together / len(pairs))
-
-
-def is_far_below(found: Agreement, usual: Agreement) -> bool:
-    """Whether fewer answers begin alike than the old server's own do, by far and by more than chance."""
-    if found.begin_alike / found.pairs >= FAR_BELOW * usual.begin_alike / usual.pairs:
-        return False
-    return rarer_alike(found, usual) < RARE
-
-
-def rarer_alike(found: Agreement, usual: Agreement) -> float:
-    """How often chance alone puts so few of the agreeing pairs on this side (Fisher's exact test)."""
-    alike, pairs = found.begin_alike + usual.begin_alike, found.pairs + usual.pairs
-    ways = math.comb(pairs, alike)
-    fewest = max(0, alike - usual.pairs)
-    counts = range(fewest, found.begin_alike + 1)
-    return sum(math.comb(found.pairs, n) * math.comb(usual.pairs, alike - n) for n in counts) / ways
-
-
-ONE_SIGN = 0.8  # Of an answer, the share of its commonest sign: models that lost their numbers say `!!!!` or `GGGG`
-FEWEST_SIGNS, FEWEST_WORDS = 16, 12  # Shorter answers may well repeat themselves
-NEW_TRIPLES = 0.35  # Of all threes of words, those that are new; less is a loop. Prose keeps more than nine of ten.
-SOME, SHARE = 2, 0.25
-"""So many more than before, as a number and as a share of all: small models loop now and then by themselves."""
-
-
-def is_garbage(answer: str) -> bool:
-    """Whether an answer says nothing."""
-    words, signs = words_of(answer), [sign for sign in answer if not sign.isspace()]
-    if not words:
-        return True
-    if len(signs) >= FEWEST_SIGNS and Counter(signs).most_common(1)[0][1] >= ONE_SIGN * len(signs):
-        return True
-    triples = {tuple(words[at : at + 3]) for at in range(len(words) - 2)}
-    return len(words) >= FEWEST_WORDS and len(triples) < NEW_TRIPLES * (len(words) - 2)
-
-
-def garbage_among(answers: Sequence[str]) -> int:
-    """How many of them say nothing."""
-    return sum(map(is_garbage, answers))
-
-
-def has_more_garbage(before: Sequence[str], after: Sequence[str]) -> bool:
-    """Whether the second set has far more of it."""
-    more = garbage_among(after) - garbage_among(before)
-    return more >= max(SOME, SHARE * len(after))
-
-
-# How well two servers expect the same text: perplexities, paired place by place, and how often they choose alike.
-#
-# Most of the scatter of a perplexity is that of the text: paired, it cancels, so that two hundred places tell a
-# percent.
-
-FEWEST_PLACES = 24  # Fewer tell nothing of a text
-LEAST_ALIKE = 0.65
-"""Of the places, where the likeliest token is the same. Weights of two bits still keep 71 to 86 % of them (Same top p
-in llama.cpp's tools/perplexity/README.md); less is another model."""
-_MOST_LOG = 20.0
-
-
-def reads_alike(before: Scored, after: Scored) -> bool:
-    """Whether both read the text in the same tokens; as far as both have room for it."""
-    length = min(len(before.tokens), len(after.tokens))
-    return before.tokens[:length] == after.tokens[:length]
-
-
-def perplexities(before: Scored, after: Scored, allowed: float) -> PerplexityShown | None:
-    """What the places that both were asked at tell; None where there are too few."""
-    old = dict(zip(before.at, zip(before.log_probabilities, before.likeliest, strict=True), strict=True))
-    new = dict(zip(after.at, zip(after.log_probabilities, after.likeliest, strict=True), strict=True))
-    places = [place for place in old if place in new]
-    if len(places) < FEWEST_PLACES:
-        return None
-    rises = [old[place][0] - new[place][0] for place in places]
-    middle = statistics.fmean(rises)
-    reach = student_quantile(CONFIDENCE, len(rises) - 1) * statistics.stdev(rises) / math.sqrt(len(rises))
-    increase, low, high = (
-        math.expm1(max(-_MOST_LOG, min(_MOST_LOG, log))) for log in (middle, middle - reach, middle + reach)
-    )
-    old_perplexity, new_perplexity = (
-        math.exp(min(_MOST_LOG, -statistics.fmean(side[place][0] for place in places))) for side in (old, new)
-    )
-    return PerplexityShown(
-        places=len(places),
-        before=old_perplexity,
-        after=new_perplexity,
-        increase=IntervalShown(low=low, mid=increase, high=high),
-        allowed=allowed,
-        same_choice=sum(old[place][1] == new[place][1] for place in places) / len(places),
-    )
-
-
-def _highest_share(share: float, places: int) -> float:
-    """What a share of so many places is at most, with 97.5 % confidence: the upper end of Wilson's interval."""
-    z = statistics.NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
-    centre = share + z * z / (2 * places)
-    reach = z * math.sqrt(share * (1 - share) / places + z * z / (4 * places * places))
-    return min(1.0, (centre + reach) / (1 + z * z / places))
-
-
-ALLOWED = 0.05
-"""The rise of perplexity that passes where nobody says another: that of weights of four bits, with room for chance."""
 
 
 def judge_answers(before: Side, after: Side, allowed: float = ALLOWED) -> AnswersShown:
@@ -223,3 +109,108 @@ def _told(perplexity: PerplexityShown) -> str:
     middle, low, high = (f"{value:+.1%}" if rise.mid < 1 else f"×{1 + value:.1f}" for value in values)
     change = f"{middle}, 95 % sure: {low} to {high}"
     return f"perplexity of a given text {perplexity.before:.2f} before, {perplexity.after:.2f} after ({change})"
+
+
+def agreement_of(one: Sequence[str], other: Sequence[str]) -> Agreement | None:
+    """The agreement of two sets of answers to the same questions; None where there is no pair.
+
+    Answers without any chance still differ from run to run on some machines: sums in another order round otherwise,
+    and one other word changes all that follow. So what counts is the agreement with the changed server against that
+    of the old one with itself.
+    """
+    pairs = [(words_of(a), words_of(b)) for a, b in zip(one, other, strict=False)]
+    if not pairs:
+        return None
+    alike, together = sum(a[:1] == b[:1] for a, b in pairs), 0.0
+    for a, b in pairs:
+        same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(a, b, strict=False)))
+        length = max(len(a), len(b))
+        together += same / length if length else 1.0
+    return Agreement(len(pairs), alike, together / len(pairs))
+
+
+def words_of(text: str) -> list[str]:
+    """Words and signs: a measure that is the same whatever the tokens of a model are."""
+    return _PIECES.findall(text)
+
+
+def is_far_below(found: Agreement, usual: Agreement) -> bool:
+    """Whether fewer answers begin alike than the old server's own do, by far and by more than chance."""
+    if found.begin_alike / found.pairs >= FAR_BELOW * usual.begin_alike / usual.pairs:
+        return False
+    return rarer_alike(found, usual) < RARE
+
+
+def rarer_alike(found: Agreement, usual: Agreement) -> float:
+    """How often chance alone puts so few of the agreeing pairs on this side (Fisher's exact test)."""
+    alike, pairs = found.begin_alike + usual.begin_alike, found.pairs + usual.pairs
+    ways = math.comb(pairs, alike)
+    fewest = max(0, alike - usual.pairs)
+    counts = range(fewest, found.begin_alike + 1)
+    return sum(math.comb(found.pairs, n) * math.comb(usual.pairs, alike - n) for n in counts) / ways
+
+
+def is_garbage(answer: str) -> bool:
+    """Whether an answer says nothing."""
+    words, signs = words_of(answer), [sign for sign in answer if not sign.isspace()]
+    if not words:
+        return True
+    if len(signs) >= FEWEST_SIGNS and Counter(signs).most_common(1)[0][1] >= ONE_SIGN * len(signs):
+        return True
+    triples = {tuple(words[at : at + 3]) for at in range(len(words) - 2)}
+    return len(words) >= FEWEST_WORDS and len(triples) < NEW_TRIPLES * (len(words) - 2)
+
+
+def garbage_among(answers: Sequence[str]) -> int:
+    """How many of them say nothing."""
+    return sum(map(is_garbage, answers))
+
+
+def has_more_garbage(before: Sequence[str], after: Sequence[str]) -> bool:
+    """Whether the second set has far more of it."""
+    more = garbage_among(after) - garbage_among(before)
+    return more >= max(SOME, SHARE * len(after))
+
+
+def reads_alike(before: Scored, after: Scored) -> bool:
+    """Whether both read the text in the same tokens; as far as both have room for it."""
+    length = min(len(before.tokens), len(after.tokens))
+    return before.tokens[:length] == after.tokens[:length]
+
+
+def perplexities(before: Scored, after: Scored, allowed: float) -> PerplexityShown | None:
+    """What the places that both were asked at tell; None where there are too few.
+
+    Most of the scatter of a perplexity is that of the text: paired, it cancels, so that two hundred places tell a
+    percent.
+    """
+    old = dict(zip(before.at, zip(before.log_probabilities, before.likeliest, strict=True), strict=True))
+    new = dict(zip(after.at, zip(after.log_probabilities, after.likeliest, strict=True), strict=True))
+    places = [place for place in old if place in new]
+    if len(places) < FEWEST_PLACES:
+        return None
+    rises = [old[place][0] - new[place][0] for place in places]
+    middle = statistics.fmean(rises)
+    reach = student_quantile(CONFIDENCE, len(rises) - 1) * statistics.stdev(rises) / math.sqrt(len(rises))
+    increase, low, high = (
+        math.expm1(max(-_MOST_LOG, min(_MOST_LOG, log))) for log in (middle, middle - reach, middle + reach)
+    )
+    old_perplexity, new_perplexity = (
+        math.exp(min(_MOST_LOG, -statistics.fmean(side[place][0] for place in places))) for side in (old, new)
+    )
+    return PerplexityShown(
+        places=len(places),
+        before=old_perplexity,
+        after=new_perplexity,
+        increase=IntervalShown(low=low, mid=increase, high=high),
+        allowed=allowed,
+        same_choice=sum(old[place][1] == new[place][1] for place in places) / len(places),
+    )
+
+
+def _highest_share(share: float, places: int) -> float:
+    """What a share of so many places is at most, with 97.5 % confidence: the upper end of Wilson's interval."""
+    z = statistics.NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
+    centre = share + z * z / (2 * places)
+    reach = z * math.sqrt(share * (1 - share) / places + z * z / (4 * places * places))
+    return min(1.0, (centre + reach) / (1 + z * z / places))

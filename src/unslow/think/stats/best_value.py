@@ -13,15 +13,25 @@ from typing import Literal, NamedTuple
 from unslow.facts.machine import Cpu
 from unslow.facts.values import MB
 from unslow.think.stats.repeats import student_quantile
-from unslow.think.stats.sweep_verdict import SweepVerdict
 
 CONFIDENCE = 0.95
 FELT = 0.02  # A smaller difference in speed is nobody's concern, however surely it is there
 LEAST_NOISE = 0.003
 TOO_NOISY = 0.25  # Where even such a difference may be chance, nothing can be said
+FINENESS = 8  # Values nearer to the best than an eighth of it are not told apart by their speed
 _SETTLING = 20
-
+_WHOLE = 100
+_FEWEST_MB = 16
 Verdict = Literal["best_found", "flat", "current_is_best", "cannot_tell"]
+
+
+class SweepVerdict(NamedTuple):
+    """What a sweep of any kind comes to: one word of its own, why, the best value, and where it turns."""
+
+    verdict: str
+    because: str
+    best: int | None = None
+    knee: int | None = None
 
 
 class Sample(NamedTuple):
@@ -49,94 +59,6 @@ class Choice(NamedTuple):
     def behind(self, value: int) -> float:
         """By how much a value is slower than the fastest, as a share."""
         return 1 - self.speeds[value] / self.speeds[self.fastest]
-
-
-def choose_value(samples: Sequence[Sample]) -> Choice | None:
-    """The choice between at least two values, one of them repeated; None where there is not so much."""
-    effects, rounds = _effects(samples)
-    spare = len(samples) - len(effects) - len(rounds) + 1
-    if len(effects) <= 1 or spare <= 0:
-        return None
-    rest = [math.log(s.speed) - effects[s.value] - rounds[s.round] for s in samples]
-    noise = max(LEAST_NOISE, math.sqrt(sum(r * r for r in rest) / spare))
-    counts = {value: sum(s.value == value for s in samples) for value in effects}
-    fastest = max(effects, key=lambda value: effects[value])
-    factor = student_quantile(CONFIDENCE, spare) * noise
-    reaches = {v: factor * math.sqrt(1 / counts[v] + 1 / counts[fastest]) for v in effects}
-    leaders = [v for v in effects if effects[fastest] - effects[v] <= max(FELT, reaches[v])]
-    middle = statistics.fmean(rounds.values())
-    speeds = {value: math.exp(effect + middle) for value, effect in sorted(effects.items())}
-    most = max(counts.values())
-    return Choice(fastest, tuple(sorted(leaders)), speeds, noise, factor * math.sqrt(2 / most))
-
-
-def _effects(samples: Sequence[Sample]) -> tuple[dict[int, float], dict[int, float]]:
-    """What each value and each round adds to the logarithm of a speed, by least squares."""
-    values = dict.fromkeys(sorted({s.value for s in samples}), 0.0)
-    rounds = dict.fromkeys(sorted({s.round for s in samples}), 0.0)
-    for _ in range(_SETTLING):
-        for value in values:
-            own = [math.log(s.speed) - rounds[s.round] for s in samples if s.value == value]
-            values[value] = statistics.fmean(own)
-        for number in rounds:
-            own = [math.log(s.speed) - values[s.value] for s in samples if s.round == number]
-            rounds[number] = statistics.fmean(own)
-    return values, rounds
-
-
-def verdict_of(choice: Choice | None, current: int | None) -> Verdict:
-    """Whether it pays to change the value."""
-    if choice is None or (choice.reach > TOO_NOISY and len(choice.leaders) > 1):
-        return "cannot_tell"
-    if len(choice.leaders) == len(choice.speeds):
-        return "flat"
-    return "current_is_best" if current in choice.leaders else "best_found"
-
-
-def is_clear(choice: Choice | None) -> bool:
-    """Whether more rounds would change nothing: one value leads alone, or noise hides nothing that could be felt."""
-    return choice is not None and (len(choice.leaders) == 1 or choice.reach <= FELT)
-
-
-def contenders(samples: Sequence[Sample], always: Sequence[int], within: float, most: int) -> list[int]:
-    """The values worth repeating: those that came near the fastest, but two at least, and these; sorted."""
-    effects, _ = _effects(samples)
-    ranked = sorted(effects, key=lambda value: -effects[value])
-    near = [value for value in ranked if effects[ranked[0]] - effects[value] <= within][:most]
-    return sorted({*near, *ranked[:2], *(value for value in always if value in effects)})
-
-
-FINENESS = 8  # Values nearer to the best than an eighth of it are not told apart by their speed
-
-
-def first_threads(physical: int | None, fast: int | None, most: int, current: int | None) -> list[int]:
-    """The counts to begin with: one, half of the cores, all of them, the fast ones, all that may run, what is set."""
-    cores = min(physical or most, most)
-    wanted = {1, max(1, cores // 2), cores, min(fast or cores, most), most, current or 1}
-    return sorted(value for value in wanted if value >= 1)
-
-
-def closer_values(speeds: Mapping[int, float]) -> list[int]:
-    """The values halfway between the fastest so far and its neighbours; none once they are near enough."""
-    tried = sorted(speeds)
-    best = max(tried, key=lambda value: speeds[value])
-    at, near = tried.index(best), max(1, best // FINENESS)
-    between = []
-    if at > 0 and best - tried[at - 1] > near:
-        between.append((best + tried[at - 1]) // 2)
-    if at < len(tried) - 1 and tried[at + 1] - best > near:
-        between.append((best + tried[at + 1] + 1) // 2)
-    return [value for value in between if value not in speeds]
-
-
-def gains_no_more(speeds: Mapping[int, float], least: float) -> bool:
-    """Whether the two largest values brought less than this over the best of the smaller ones."""
-    tried = sorted(speeds)
-    before = [speeds[value] for value in tried[:-2]]
-    return bool(before) and max(speeds[value] for value in tried[-2:]) < max(before) * (1 + least)
-
-
-_WHOLE = 100
 
 
 def judge_threads(
@@ -203,14 +125,6 @@ def _threads(count: int) -> str:
     return f"{count} thread generates" if count == 1 else f"{count} threads generate"
 
 
-def speed_words(speed: float) -> str:
-    """A speed in words."""
-    return f"{speed:,.0f} tok/s" if speed >= _WHOLE else f"{speed:.3g} tok/s"
-
-
-_FEWEST_MB = 16
-
-
 def judge_batch(
     name: str, prefill: Sequence[Sample], current: int | None, memory_bytes: Mapping[int, float]
 ) -> SweepVerdict:
@@ -253,3 +167,90 @@ def _memory(choice: Choice, memory_bytes: Mapping[int, float], current: int | No
         f"{value} takes {abs(mb):.0f} MB {'more' if mb > 0 else 'less'}" for value, mb in extra if abs(mb) > _FEWEST_MB
     ]
     return f"of memory, {' and '.join(told)} than {choice.best}" if told else ""
+
+
+def speed_words(speed: float) -> str:
+    """A speed in words."""
+    return f"{speed:,.0f} tok/s" if speed >= _WHOLE else f"{speed:.3g} tok/s"
+
+
+def choose_value(samples: Sequence[Sample]) -> Choice | None:
+    """The choice between at least two values, one of them repeated; None where there is not so much."""
+    effects, rounds = _effects(samples)
+    spare = len(samples) - len(effects) - len(rounds) + 1
+    if len(effects) <= 1 or spare <= 0:
+        return None
+    rest = [math.log(s.speed) - effects[s.value] - rounds[s.round] for s in samples]
+    noise = max(LEAST_NOISE, math.sqrt(sum(r * r for r in rest) / spare))
+    counts = {value: sum(s.value == value for s in samples) for value in effects}
+    fastest = max(effects, key=lambda value: effects[value])
+    factor = student_quantile(CONFIDENCE, spare) * noise
+    reaches = {v: factor * math.sqrt(1 / counts[v] + 1 / counts[fastest]) for v in effects}
+    leaders = [v for v in effects if effects[fastest] - effects[v] <= max(FELT, reaches[v])]
+    middle = statistics.fmean(rounds.values())
+    speeds = {value: math.exp(effect + middle) for value, effect in sorted(effects.items())}
+    most = max(counts.values())
+    return Choice(fastest, tuple(sorted(leaders)), speeds, noise, factor * math.sqrt(2 / most))
+
+
+def _effects(samples: Sequence[Sample]) -> tuple[dict[int, float], dict[int, float]]:
+    """What each value and each round adds to the logarithm of a speed, by least squares."""
+    values = dict.fromkeys(sorted({s.value for s in samples}), 0.0)
+    rounds = dict.fromkeys(sorted({s.round for s in samples}), 0.0)
+    for _ in range(_SETTLING):
+        for value in values:
+            own = [math.log(s.speed) - rounds[s.round] for s in samples if s.value == value]
+            values[value] = statistics.fmean(own)
+        for number in rounds:
+            own = [math.log(s.speed) - values[s.value] for s in samples if s.round == number]
+            rounds[number] = statistics.fmean(own)
+    return values, rounds
+
+
+def verdict_of(choice: Choice | None, current: int | None) -> Verdict:
+    """Whether it pays to change the value."""
+    if choice is None or (choice.reach > TOO_NOISY and len(choice.leaders) > 1):
+        return "cannot_tell"
+    if len(choice.leaders) == len(choice.speeds):
+        return "flat"
+    return "current_is_best" if current in choice.leaders else "best_found"
+
+
+def is_clear(choice: Choice | None) -> bool:
+    """Whether more rounds would change nothing: one value leads alone, or noise hides nothing that could be felt."""
+    return choice is not None and (len(choice.leaders) == 1 or choice.reach <= FELT)
+
+
+def contenders(samples: Sequence[Sample], always: Sequence[int], within: float, most: int) -> list[int]:
+    """The values worth repeating: those that came near the fastest, but two at least, and these; sorted."""
+    effects, _ = _effects(samples)
+    ranked = sorted(effects, key=lambda value: -effects[value])
+    near = [value for value in ranked if effects[ranked[0]] - effects[value] <= within][:most]
+    return sorted({*near, *ranked[:2], *(value for value in always if value in effects)})
+
+
+def first_threads(physical: int | None, fast: int | None, most: int, current: int | None) -> list[int]:
+    """The counts to begin with: one, half of the cores, all of them, the fast ones, all that may run, what is set."""
+    cores = min(physical or most, most)
+    wanted = {1, max(1, cores // 2), cores, min(fast or cores, most), most, current or 1}
+    return sorted(value for value in wanted if value >= 1)
+
+
+def closer_values(speeds: Mapping[int, float]) -> list[int]:
+    """The values halfway between the fastest so far and its neighbours; none once they are near enough."""
+    tried = sorted(speeds)
+    best = max(tried, key=lambda value: speeds[value])
+    at, near = tried.index(best), max(1, best // FINENESS)
+    between = []
+    if at > 0 and best - tried[at - 1] > near:
+        between.append((best + tried[at - 1]) // 2)
+    if at < len(tried) - 1 and tried[at + 1] - best > near:
+        between.append((best + tried[at + 1] + 1) // 2)
+    return [value for value in between if value not in speeds]
+
+
+def gains_no_more(speeds: Mapping[int, float], least: float) -> bool:
+    """Whether the two largest values brought less than this over the best of the smaller ones."""
+    tried = sorted(speeds)
+    before = [speeds[value] for value in tried[:-2]]
+    return bool(before) and max(speeds[value] for value in tried[-2:]) < max(before) * (1 + least)

@@ -6,7 +6,6 @@ times too steep. What changed with time rather than depth shows where the same d
 """
 
 import math
-import re
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -15,48 +14,41 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from unslow.facts.snapshot import Case
-from unslow.facts.values import GB, GIB, MIB, MissingFactError, estimated
+from unslow.facts.values import GB, MissingFactError, estimated
 from unslow.think.case.bandwidth import host_bandwidth
 from unslow.think.case.demand import kv_per_token
 from unslow.think.case.prediction import Prediction, predict
 from unslow.think.case.vram import gpus_used
 from unslow.think.case.work import Cure, work
 from unslow.think.least_squares import Fit, least_squares
+from unslow.think.stats.conditions import spill_signs
 
-USUAL_FIRST = 512
-FEWEST = 5  # Depths that tell a line from a step
-UNKNOWN_CONTEXT = 4096
-ROOM_TOKENS = 64  # Of the context, for what a chat template adds and for tokens that were counted wrong
-_WORTH_A_DEPTH = 1.25
-
-
-def room_for(context: int | None, tokens: int) -> int:
-    """The deepest prompt that leaves room for an answer."""
-    return max(0, (context or UNKNOWN_CONTEXT) - tokens - ROOM_TOKENS)
-
-
-def usual_depths(room: int) -> list[int]:
-    """From 512 on, or from less where the context is small; the last is all that there is room for."""
-    first = USUAL_FIRST
-    while first * 2 ** (FEWEST - 1) > room and first > 1:
-        first //= 2
-    found = [first]
-    while found[-1] * 2 <= room:
-        found.append(found[-1] * 2)
-    return [*found, room] if room >= _WORTH_A_DEPTH * found[-1] else found
+Verdict = Literal["slope", "cliff", "steep", "flat", "drift", "cannot_tell"]
+FEWEST_DEPTHS = 3
+FASTEST_S = 1e-9  # No token takes less: what says so was not measured
+CLIFF = 1.2  # Times what the line explains, from which on a step is one: kernels that change with depth stay below it
+SURE = 4.0  # Standard errors, for a step that may be anywhere
+BETTER = 16.0  # By how much a step must fit better than a line: squares in units of the noise
+BEND = 1.5  # Times the honest slope, for a line that bends where a CPU's cache or a kernel ends
+PERHAPS, PERHAPS_BETTER = 1.12, 6.0  # A step that is not sure, but too likely to call it a line
+FLAT = 0.05  # Growth over all depths that is none
+PERHAPS_FLAT = 0.15  # Growth over all depths that may hide in the noise of a flat line
+SEEN = 3.0  # Standard errors, for a slope to be there at all
+NOISY = 0.15
+KNOWN = 0.1  # A slope that is known so well needs no more rounds
+MATTERS = 0.5  # A change with time of this part of the growth with depth makes the growth worth nothing
+LARGE_CHANGE = math.log(1.3)
+STEEP = 4.0
+"""Times the expected slope; a GPU without flash attention, or a CPU that computes it slowly, stays below it."""
+_MS_PER_1000 = 1e6
 
 
-def asked_depths(values: Iterable[float]) -> list[int]:
-    """What the user wants, in order; 0 stands for the shortest prompt that there is."""
-    return sorted({max(1, round(value)) for value in values})
+class Reading(NamedTuple):
+    """One answer at a depth: how long a token took, and when that was."""
 
-
-def depth_between(before: float, beyond: float) -> int | None:
-    """A depth in the middle; None where the two are as near as matters."""
-    return round((before + beyond) / 2) if beyond > _WORTH_A_DEPTH * before else None
-
-
-SHALLOW = 256  # Where the slope begins; physics has it the same everywhere but in a window
+    depth: float
+    seconds: float
+    at_s: float = 0.0
 
 
 class Expectation(NamedTuple):
@@ -69,43 +61,15 @@ class Expectation(NamedTuple):
     vram_bytes: float = 0.0
 
 
-def expected_rates(case: Case, depths: Iterable[float]) -> dict[float, float]:
-    """Tokens per second at each depth; none where physics lacks a fact."""
-    found = {depth: _seconds(case, depth) for depth in depths}
-    return {depth: 1 / seconds for depth, seconds in found.items() if seconds}
+class Curve(NamedTuple):
+    """What the depths say."""
 
-
-def expectation_of(case: Case, deepest: float) -> Expectation:
-    """What to hold a measured slope against."""
-    deep = max(deepest, 2 * SHALLOW)
-    above, below = _seconds(case, deep), _seconds(case, SHALLOW)
-    slope = max(0.0, above - below) / (deep - SHALLOW) if above and below else 0.0
-    vram = max((gpu.vram_total_bytes.value_or(0) for gpu in gpus_used(case)), default=0)
-    on_gpu, host = False, 0.0
-    with suppress(MissingFactError):
-        on_gpu = work(case).device is not None
-    with suppress(MissingFactError):
-        host = host_bandwidth(case)[0]
-    return Expectation(slope, on_gpu, kv_per_token(case), host, vram)
-
-
-def _seconds(case: Case, depth: float) -> float:
-    run = msgspec.structs.replace(case.run, depth_tokens=estimated(int(depth), "the depth that was asked for"))
-    found = predict(msgspec.structs.replace(case, run=run), Cure(kv_on_gpu=True))
-    return found.seconds.mid if isinstance(found, Prediction) else 0.0
-
-
-LEAST_NOISE = 0.01  # Of a reading: repeats that agree better than this do so by chance
-ALONE_NOISE = 0.03  # Of readings that were not repeated
-FEWEST_FOR_STEP = 4
-
-
-class Reading(NamedTuple):
-    """One answer at a depth: how long a token took, and when that was."""
-
-    depth: float
-    seconds: float
-    at_s: float = 0.0
+    verdict: Verdict
+    because: str
+    knee: float | None = None  # The last depth before a cliff
+    beyond: float | None = None  # The first depth beyond it
+    clear: bool = False  # Whether more rounds would say the same
+    changed_at_s: float | None = None  # The first reading after a change at one moment, whatever the depth
 
 
 class Point(NamedTuple):
@@ -145,6 +109,150 @@ class Step(NamedTuple):
         """How many times longer a token takes beyond the step than the line explains."""
         explained = self.line.at(self.first_beyond)
         return (explained + self.jump_s) / explained if explained > 0 else math.inf
+
+
+class ChangeOverTime(NamedTuple):
+    """How the same depths changed from their first reading to their last, as a logarithm."""
+
+    log: float
+    per_s: float  # Where it came little by little; else nought
+    at_s: float | None  # The first reading after it, where it came at one moment
+
+    @property
+    def times(self) -> float:
+        """How many times longer a token took at last."""
+        return math.exp(self.log)
+
+
+def judge_depths(
+    readings: Sequence[Reading],
+    expected: Expectation | None = None,
+    seen: Mapping[float, Mapping[str, float]] | None = None,
+) -> Curve:
+    """The verdict on readings in any order; `seen` is what the machine did at each depth."""
+    expected = expected or Expectation()
+    readings = sorted((r for r in readings if r.seconds > FASTEST_S), key=lambda r: r.at_s)
+    points = points_of(readings)
+    if len(points) < FEWEST_DEPTHS:
+        few = {0: "no depth has", 1: "only one depth has"}.get(len(points), f"only {len(points)} depths have")
+        return Curve("cannot_tell", f"{few} a speed; {FEWEST_DEPTHS} are the least")
+    aside = ""
+    if change := change_over_time(readings):
+        last = {r.depth: r.seconds for r in readings}
+        growth = abs(math.log(last[max(last)] / last[min(last)]))
+        if abs(change.log) >= min(LARGE_CHANGE, MATTERS * growth):  # time made more of a difference than depth
+            return _drift(change, readings)
+        points = points_of(without_change(readings, change))
+        aside = f"; apart from that, a change by {change.times - 1:+.0%} with time was taken out"
+    return _over_depth(points, readings, expected, seen or {}, aside)
+
+
+def _over_depth(
+    points: Sequence[Point],
+    readings: Sequence[Reading],
+    expected: Expectation,
+    seen: Mapping[float, Mapping[str, float]],
+    aside: str,
+) -> Curve:
+    line, step = line_through(points), best_step(points)
+    if line is None:
+        return Curve("cannot_tell", "the depths are all the same")
+    if step and _is_cliff(step, line, points, expected):
+        before, beyond = step.last_before, step.first_beyond
+        at = {p.depth: p.seconds for p in points}
+        fast, slow = ([r.seconds for r in readings if r.depth == depth] for depth in (before, beyond))
+        repeated = len(fast) > 1 and len(slow) > 1 and min(slow) > max(fast)
+        why = f"between depth {before:.0f} and {beyond:.0f} a token takes {at[beyond] / at[before]:.1f} times as long, "
+        why += f"{step.times:.1f} times what the slope explains{'' if repeated else ', seen once'}"
+        fitting, spilled = seen.get(before, {}), seen.get(beyond, {})
+        if signs := spill_signs(fitting, spilled, expected.vram_bytes):
+            why += f". It is a spill: {', '.join(signs)}"
+        else:
+            nothing = "Nothing else was seen to change there" if fitting and spilled else "Nobody watched the memory"
+            why += f". {nothing}, so whether it is a spill can't be told"
+        return Curve("cliff", why + aside, before, beyond, repeated)
+    if line.misfit > NOISY:
+        why = f"the times lie {line.misfit:.0%} off any line or step, so nothing can be said: is the machine busy?"
+        return Curve("cannot_tell", why)
+    if step and step.times > PERHAPS and line.left_over - step.line.left_over > PERHAPS_BETTER:
+        between = f"between depth {step.last_before:.0f} and {step.first_beyond:.0f}"
+        why = f"a step {between} fits better than a straight line, but not clearly: depths in between would tell"
+        return Curve("cannot_tell", why, step.last_before, step.first_beyond)
+    return _line(line, points, expected, aside)
+
+
+def _is_cliff(step: Step, line: Line, points: Sequence[Point], expected: Expectation) -> bool:
+    """A step that is large, sure, fits better than any line, and is more than honest reading could cost."""
+    if step.jump_s <= 0 or step.times < CLIFF or step.jump_s < SURE * step.jump_error_s:
+        return False
+    if line.left_over - step.line.left_over < BETTER:
+        return False
+    at = {p.depth: p.seconds for p in points}
+    grew = at[step.first_beyond] - at[step.last_before]
+    honest = max(expected.slope_s, step.line.slope_s) * (step.first_beyond - step.last_before)
+    return grew > BEND * honest
+
+
+def _drift(change: ChangeOverTime, readings: Sequence[Reading]) -> Curve:
+    shallowest = min(r.depth for r in readings)
+    way = f"{change.times:.1f} times as long" if change.log > 0 else f"only {change.times:.2f} times as long"
+    why = f"at the same depth ({shallowest:.0f}) a token took {way} at the end as at the start"
+    if change.at_s is not None:
+        depth = next(r.depth for r in readings if r.at_s >= change.at_s)
+        why += f"; it changed at one moment, {change.at_s - readings[0].at_s:.0f} s after the first reading and before"
+        why += f" depth {depth:.0f}: something else happened then, or what spilled does not come back"
+    else:
+        cause = "throttling, or other work" if change.log > 0 else "something was in the way at first"
+        why += f", little by little: {cause}"
+    return Curve("drift", f"{why}; so nothing is said about depth", changed_at_s=change.at_s)
+
+
+def _line(line: Line, points: Sequence[Point], expected: Expectation, aside: str) -> Curve:
+    first, deepest = points[0], points[-1]
+    reach, start_s = deepest.depth - first.depth, max(line.at(first.depth), first.seconds / 2)
+    growth, unsure = line.slope_s * reach / start_s, 2 * line.slope_error_s * reach / start_s
+    if growth < FLAT and growth + unsure < PERHAPS_FLAT:
+        why = f"a token takes as long at depth {deepest.depth:.0f} as at {first.depth:.0f} ({growth:+.1%})"
+        awaited = expected.slope_s * reach / first.seconds
+        if awaited > PERHAPS_FLAT:
+            why += f", where reading all keys and values would add {awaited:.0%}: does the model look back only so far?"
+        return Curve("flat", why + aside, clear=all(p.repeats > 1 for p in points))
+    if line.slope_s < SEEN * line.slope_error_s:
+        why = f"a growth of {growth:.0%} ± {unsure:.0%} over {reach:.0f} tokens of depth can't be told from noise"
+        return Curve("cannot_tell", why)
+    clear = line.slope_error_s <= KNOWN * line.slope_s
+    if expected.slope_s > 0 and line.slope_s - 2 * line.slope_error_s > STEEP * expected.slope_s:
+        return Curve("steep", steep_words(line, expected) + aside, clear=clear)
+    why = f"{_each(line)}, {growth:.0%} over {reach:.0f}: a straight line"
+    if expected.slope_s:
+        why += f", {line.slope_s / expected.slope_s:.1f} times what physics expects of reading keys and values"
+    else:
+        why += ", as reading keys and values makes; how steep it should be is not known"
+    return Curve("slope", why + aside, clear=clear)
+
+
+def steep_words(line: Line, expected: Expectation) -> str:
+    """Where the cache must be, by the speed at which it is read."""
+    times = line.slope_s / expected.slope_s
+    why = f"{_each(line)}, a straight line but {times:.0f} times as steep as reading keys and values"
+    if not expected.on_gpu:
+        return f"{why} from RAM: attention is computed slowly, or with too few threads"
+    if not expected.kv_bytes:
+        return f"{why} on the GPU: the cache is elsewhere, or attention is computed elsewhere"
+    rate, host = expected.kv_bytes / line.slope_s, expected.host_bytes_per_s
+    why += f" on the GPU, as if they came at {rate / GB:.1f} GB/s"
+    if host and rate < STEEP * host:
+        return f"{why}; the CPU reads RAM at about {host / GB:.0f} GB/s: the cache is in the host's memory"
+    return f"{why}, more than RAM gives: attention on the GPU is slow (is flash attention off?)"
+
+
+def _each(line: Line) -> str:
+    return f"each 1000 tokens of depth add {line.slope_s * _MS_PER_1000:.3g} ms to a token"
+
+
+LEAST_NOISE = 0.01  # Of a reading: repeats that agree better than this do so by chance
+ALONE_NOISE = 0.03  # Of readings that were not repeated
+FEWEST_FOR_STEP = 4
 
 
 def points_of(readings: Iterable[Reading]) -> list[Point]:
@@ -210,20 +318,7 @@ FEWEST_PAIRS, FEWEST_CHANGED = 3, 2
 LEAST_CHANGE_NOISE = 0.015  # Of the logarithm of a pair: those that agree better do so by chance
 
 
-class Change(NamedTuple):
-    """How the same depths changed from their first reading to their last, as a logarithm."""
-
-    log: float
-    per_s: float  # Where it came little by little; else nought
-    at_s: float | None  # The first reading after it, where it came at one moment
-
-    @property
-    def times(self) -> float:
-        """How many times longer a token took at last."""
-        return math.exp(self.log)
-
-
-def change_over_time(readings: Sequence[Reading]) -> Change | None:
+def change_over_time(readings: Sequence[Reading]) -> ChangeOverTime | None:
     """A change from one time to another at the same depth, whether little by little or at one moment; None for none."""
     by_depth: dict[float, list[Reading]] = {}
     for reading in sorted(readings, key=lambda r: r.at_s):
@@ -244,7 +339,7 @@ def change_over_time(readings: Sequence[Reading]) -> Change | None:
 
 def _fitted_change(
     logs: Sequence[float], shape: Sequence[float], at_s: float | None
-) -> tuple[Change, float, float] | None:
+) -> tuple[ChangeOverTime, float, float] | None:
     """What explains the pairs best if each changed in proportion to its entry of the shape: it, what is left, error."""
     weight = sum(x * x for x in shape)
     if sum(x > 0 for x in shape) < FEWEST_CHANGED:
@@ -253,11 +348,11 @@ def _fitted_change(
     left_over = sum((log - size * x) ** 2 for x, log in zip(shape, logs, strict=True))
     noise = max(left_over / (len(logs) - 1), LEAST_CHANGE_NOISE**2)
     most = max(shape)
-    change = Change(size * most, size if at_s is None else 0.0, at_s)
+    change = ChangeOverTime(size * most, size if at_s is None else 0.0, at_s)
     return change, left_over, most * math.sqrt(noise / weight)
 
 
-def without_change(readings: Sequence[Reading], change: Change) -> list[Reading]:
+def without_change(readings: Sequence[Reading], change: ChangeOverTime) -> list[Reading]:
     """The readings as if nothing had changed with time."""
     at_s = change.at_s
     if at_s is None:
@@ -265,232 +360,63 @@ def without_change(readings: Sequence[Reading], change: Change) -> list[Reading]
     return [r if r.at_s < at_s else r._replace(seconds=r.seconds * math.exp(-change.log)) for r in readings]
 
 
-STEEP = 4.0
-"""Times the expected slope; a GPU without flash attention, or a CPU that computes it slowly, stays below it."""
-PERHAPS_FLAT = 0.15  # Growth over all depths that may hide in the noise of a flat line
-_MS_PER_1000 = 1e6
+SHALLOW = 256  # Where the slope begins; physics has it the same everywhere but in a window
 
 
-def steep_words(line: Line, expected: Expectation) -> str:
-    """Where the cache must be, by the speed at which it is read."""
-    times = line.slope_s / expected.slope_s
-    why = f"{_each(line)}, a straight line but {times:.0f} times as steep as reading keys and values"
-    if not expected.on_gpu:
-        return f"{why} from RAM: attention is computed slowly, or with too few threads"
-    if not expected.kv_bytes:
-        return f"{why} on the GPU: the cache is elsewhere, or attention is computed elsewhere"
-    rate, host = expected.kv_bytes / line.slope_s, expected.host_bytes_per_s
-    why += f" on the GPU, as if they came at {rate / GB:.1f} GB/s"
-    if host and rate < STEEP * host:
-        return f"{why}; the CPU reads RAM at about {host / GB:.0f} GB/s: the cache is in the host's memory"
-    return f"{why}, more than RAM gives: attention on the GPU is slow (is flash attention off?)"
+def expectation_of(case: Case, deepest: float) -> Expectation:
+    """What to hold a measured slope against."""
+    deep = max(deepest, 2 * SHALLOW)
+    above, below = _seconds(case, deep), _seconds(case, SHALLOW)
+    slope = max(0.0, above - below) / (deep - SHALLOW) if above and below else 0.0
+    vram = max((gpu.vram_total_bytes.value_or(0) for gpu in gpus_used(case)), default=0)
+    on_gpu, host = False, 0.0
+    with suppress(MissingFactError):
+        on_gpu = work(case).device is not None
+    with suppress(MissingFactError):
+        host = host_bandwidth(case)[0]
+    return Expectation(slope, on_gpu, kv_per_token(case), host, vram)
 
 
-def _each(line: Line) -> str:
-    return f"each 1000 tokens of depth add {line.slope_s * _MS_PER_1000:.3g} ms to a token"
+def expected_rates(case: Case, depths: Iterable[float]) -> dict[float, float]:
+    """Tokens per second at each depth; none where physics lacks a fact."""
+    found = {depth: _seconds(case, depth) for depth in depths}
+    return {depth: 1 / seconds for depth, seconds in found.items() if seconds}
 
 
-_OF_A_GPU = re.compile(r"gpu\d+_")
+def _seconds(case: Case, depth: float) -> float:
+    run = msgspec.structs.replace(case.run, depth_tokens=estimated(int(depth), "the depth that was asked for"))
+    found = predict(msgspec.structs.replace(case, run=run), Cure(kv_on_gpu=True))
+    return found.seconds.mid if isinstance(found, Prediction) else 0.0
 
 
-class _Sign(NamedTuple):
-    """A figure that grows: by how many times and by how much at least, before it means something."""
-
-    figure: str
-    times: float
-    least: float
-    unit: float
-    words: str
+USUAL_FIRST = 512
+FEWEST = 5  # Depths that tell a line from a step
+UNKNOWN_CONTEXT = 4096
+ROOM_TOKENS = 64  # Of the context, for what a chat template adds and for tokens that were counted wrong
+_WORTH_A_DEPTH = 1.25
 
 
-_SIGNS = (
-    _Sign("pcie_receive_bytes_per_s", 3.0, 0.5 * GB, GB, "the GPU received {1:.1f} GB/s over PCIe instead of {0:.1f}"),
-    _Sign("pcie_transmit_bytes_per_s", 3.0, 0.5 * GB, GB, "the GPU sent {1:.1f} GB/s over PCIe instead of {0:.1f}"),
-    _Sign("gtt_used_bytes", 1.5, 0.2 * GIB, GIB, "the GPU used {1:.1f} GiB of the host's memory instead of {0:.1f}"),
-    _Sign("own_cpus", 1.5, 1.0, 1.0, "the runtime used {1:.1f} CPUs instead of {0:.1f}"),
-    _Sign("major_faults_per_s", 5.0, 20.0, 1.0, "{1:.0f} page faults a second waited for a disk instead of {0:.0f}"),
-    _Sign("swap_in_bytes_per_s", 3.0, 1.0 * MIB, MIB, "{1:.0f} MiB/s came back from swap instead of {0:.0f}"),
-    _Sign("disk_read_bytes_per_s", 5.0, 50.0 * MIB, MIB, "{1:.0f} MiB/s were read from disk instead of {0:.0f}"),
-)
-_ALSO_KEPT = ("vram_used_bytes", "busy", "memory_busy", "clock_hz", "power_w", "others_cpus")
-FIGURES = (*(sign.figure for sign in _SIGNS), *_ALSO_KEPT)
-"""What is worth keeping of a depth."""
-_MORE_BYTES = 1 * GIB
-_FULL_BYTES = 600 * MIB  # Free memory of a GPU that is full: what drivers and allocators leave
-_IDLE_SHARE = 0.5
+def usual_depths(room: int) -> list[int]:
+    """From 512 on, or from less where the context is small; the last is all that there is room for."""
+    first = USUAL_FIRST
+    while first * 2 ** (FEWEST - 1) > room and first > 1:
+        first //= 2
+    found = [first]
+    while found[-1] * 2 <= room:
+        found.append(found[-1] * 2)
+    return [*found, room] if room >= _WORTH_A_DEPTH * found[-1] else found
 
 
-def worth_keeping(seen: Mapping[str, float]) -> dict[str, float]:
-    """The figures that tell a spill from other causes."""
-    return {name: value for name, value in seen.items() if value >= 0 and _plain(name) in FIGURES}
+def room_for(context: int | None, tokens: int) -> int:
+    """The deepest prompt that leaves room for an answer."""
+    return max(0, (context or UNKNOWN_CONTEXT) - tokens - ROOM_TOKENS)
 
 
-def spill_signs(before: Mapping[str, float], after: Mapping[str, float], vram_bytes: float = 0.0) -> tuple[str, ...]:
-    """What tells of a spill between two depths, in words; nothing where nothing does, or nobody watched."""
-    signs = []
-    for sign in _SIGNS:
-        was, now = _most(before, sign.figure), _most(after, sign.figure)
-        if was is not None and now is not None and now >= sign.times * was and now - was >= sign.least:
-            signs.append(sign.words.format(was / sign.unit, now / sign.unit))
-    if not signs:
-        return ()
-    was, now, used = (
-        _most(seen, name) for seen, name in ((before, "busy"), (after, "busy"), (after, "vram_used_bytes"))
-    )
-    if was is not None and now is not None and now < _IDLE_SHARE * was:
-        signs.append(f"the GPU was busy for {now:.0%} of the time instead of {was:.0%}")
-    if used is not None and vram_bytes and vram_bytes - used < _FULL_BYTES:
-        signs.append("its memory was full")  # alone no sign: many fill it on purpose
-    return tuple(signs)
+def asked_depths(values: Iterable[float]) -> list[int]:
+    """What the user wants, in order; 0 stands for the shortest prompt that there is."""
+    return sorted({max(1, round(value)) for value in values})
 
 
-def memory_taken(before: Mapping[str, float], after: Mapping[str, float]) -> str:
-    """How much more memory of a GPU was in use later, by whomever; empty where it was not clearly more."""
-    was, now = _most(before, "vram_used_bytes"), _most(after, "vram_used_bytes")
-    if was is None or now is None or now - was < _MORE_BYTES:
-        return ""
-    return f"{now / GIB:.1f} GiB of the GPU's memory were in use instead of {was / GIB:.1f}"
-
-
-def _most(seen: Mapping[str, float], figure: str) -> float | None:
-    """The figure, the highest of all GPUs where each has one."""
-    return max((value for name, value in seen.items() if _plain(name) == figure), default=None)
-
-
-def _plain(name: str) -> str:
-    return _OF_A_GPU.sub("", name, count=1)
-
-
-Verdict = Literal["slope", "cliff", "steep", "flat", "drift", "cannot_tell"]
-
-FEWEST_DEPTHS = 3
-FASTEST_S = 1e-9  # No token takes less: what says so was not measured
-CLIFF = 1.2  # Times what the line explains, from which on a step is one: kernels that change with depth stay below it
-SURE = 4.0  # Standard errors, for a step that may be anywhere
-BETTER = 16.0  # By how much a step must fit better than a line: squares in units of the noise
-BEND = 1.5  # Times the honest slope, for a line that bends where a CPU's cache or a kernel ends
-PERHAPS, PERHAPS_BETTER = 1.12, 6.0  # A step that is not sure, but too likely to call it a line
-FLAT = 0.05  # Growth over all depths that is none
-SEEN = 3.0  # Standard errors, for a slope to be there at all
-NOISY = 0.15
-KNOWN = 0.1  # A slope that is known so well needs no more rounds
-MATTERS = 0.5  # A change with time of this part of the growth with depth makes the growth worth nothing
-LARGE_CHANGE = math.log(1.3)
-
-
-class Curve(NamedTuple):
-    """What the depths say."""
-
-    verdict: Verdict
-    because: str
-    knee: float | None = None  # The last depth before a cliff
-    beyond: float | None = None  # The first depth beyond it
-    clear: bool = False  # Whether more rounds would say the same
-    changed_at_s: float | None = None  # The first reading after a change at one moment, whatever the depth
-
-
-def judge_depths(
-    readings: Sequence[Reading],
-    expected: Expectation | None = None,
-    seen: Mapping[float, Mapping[str, float]] | None = None,
-) -> Curve:
-    """The verdict on readings in any order; `seen` is what the machine did at each depth."""
-    expected = expected or Expectation()
-    readings = sorted((r for r in readings if r.seconds > FASTEST_S), key=lambda r: r.at_s)
-    points = points_of(readings)
-    if len(points) < FEWEST_DEPTHS:
-        few = {0: "no depth has", 1: "only one depth has"}.get(len(points), f"only {len(points)} depths have")
-        return Curve("cannot_tell", f"{few} a speed; {FEWEST_DEPTHS} are the least")
-    aside = ""
-    if change := change_over_time(readings):
-        last = {r.depth: r.seconds for r in readings}
-        growth = abs(math.log(last[max(last)] / last[min(last)]))
-        if abs(change.log) >= min(LARGE_CHANGE, MATTERS * growth):  # time made more of a difference than depth
-            return _drift(change, readings)
-        points = points_of(without_change(readings, change))
-        aside = f"; apart from that, a change by {change.times - 1:+.0%} with time was taken out"
-    return _over_depth(points, readings, expected, seen or {}, aside)
-
-
-def _over_depth(
-    points: Sequence[Point],
-    readings: Sequence[Reading],
-    expected: Expectation,
-    seen: Mapping[float, Mapping[str, float]],
-    aside: str,
-) -> Curve:
-    line, step = line_through(points), best_step(points)
-    if line is None:
-        return Curve("cannot_tell", "the depths are all the same")
-    if step and _is_cliff(step, line, points, expected):
-        before, beyond = step.last_before, step.first_beyond
-        at = {p.depth: p.seconds for p in points}
-        fast, slow = ([r.seconds for r in readings if r.depth == depth] for depth in (before, beyond))
-        repeated = len(fast) > 1 and len(slow) > 1 and min(slow) > max(fast)
-        why = f"between depth {before:.0f} and {beyond:.0f} a token takes {at[beyond] / at[before]:.1f} times as long, "
-        why += f"{step.times:.1f} times what the slope explains{'' if repeated else ', seen once'}"
-        fitting, spilled = seen.get(before, {}), seen.get(beyond, {})
-        if signs := spill_signs(fitting, spilled, expected.vram_bytes):
-            why += f". It is a spill: {', '.join(signs)}"
-        else:
-            nothing = "Nothing else was seen to change there" if fitting and spilled else "Nobody watched the memory"
-            why += f". {nothing}, so whether it is a spill can't be told"
-        return Curve("cliff", why + aside, before, beyond, repeated)
-    if line.misfit > NOISY:
-        why = f"the times lie {line.misfit:.0%} off any line or step, so nothing can be said: is the machine busy?"
-        return Curve("cannot_tell", why)
-    if step and step.times > PERHAPS and line.left_over - step.line.left_over > PERHAPS_BETTER:
-        between = f"between depth {step.last_before:.0f} and {step.first_beyond:.0f}"
-        why = f"a step {between} fits better than a straight line, but not clearly: depths in between would tell"
-        return Curve("cannot_tell", why, step.last_before, step.first_beyond)
-    return _line(line, points, expected, aside)
-
-
-def _drift(change: Change, readings: Sequence[Reading]) -> Curve:
-    shallowest = min(r.depth for r in readings)
-    way = f"{change.times:.1f} times as long" if change.log > 0 else f"only {change.times:.2f} times as long"
-    why = f"at the same depth ({shallowest:.0f}) a token took {way} at the end as at the start"
-    if change.at_s is not None:
-        depth = next(r.depth for r in readings if r.at_s >= change.at_s)
-        why += f"; it changed at one moment, {change.at_s - readings[0].at_s:.0f} s after the first reading and before"
-        why += f" depth {depth:.0f}: something else happened then, or what spilled does not come back"
-    else:
-        cause = "throttling, or other work" if change.log > 0 else "something was in the way at first"
-        why += f", little by little: {cause}"
-    return Curve("drift", f"{why}; so nothing is said about depth", changed_at_s=change.at_s)
-
-
-def _is_cliff(step: Step, line: Line, points: Sequence[Point], expected: Expectation) -> bool:
-    """A step that is large, sure, fits better than any line, and is more than honest reading could cost."""
-    if step.jump_s <= 0 or step.times < CLIFF or step.jump_s < SURE * step.jump_error_s:
-        return False
-    if line.left_over - step.line.left_over < BETTER:
-        return False
-    at = {p.depth: p.seconds for p in points}
-    grew = at[step.first_beyond] - at[step.last_before]
-    honest = max(expected.slope_s, step.line.slope_s) * (step.first_beyond - step.last_before)
-    return grew > BEND * honest
-
-
-def _line(line: Line, points: Sequence[Point], expected: Expectation, aside: str) -> Curve:
-    first, deepest = points[0], points[-1]
-    reach, start_s = deepest.depth - first.depth, max(line.at(first.depth), first.seconds / 2)
-    growth, unsure = line.slope_s * reach / start_s, 2 * line.slope_error_s * reach / start_s
-    if growth < FLAT and growth + unsure < PERHAPS_FLAT:
-        why = f"a token takes as long at depth {deepest.depth:.0f} as at {first.depth:.0f} ({growth:+.1%})"
-        awaited = expected.slope_s * reach / first.seconds
-        if awaited > PERHAPS_FLAT:
-            why += f", where reading all keys and values would add {awaited:.0%}: does the model look back only so far?"
-        return Curve("flat", why + aside, clear=all(p.repeats > 1 for p in points))
-    if line.slope_s < SEEN * line.slope_error_s:
-        why = f"a growth of {growth:.0%} ± {unsure:.0%} over {reach:.0f} tokens of depth can't be told from noise"
-        return Curve("cannot_tell", why)
-    clear = line.slope_error_s <= KNOWN * line.slope_s
-    if expected.slope_s > 0 and line.slope_s - 2 * line.slope_error_s > STEEP * expected.slope_s:
-        return Curve("steep", steep_words(line, expected) + aside, clear=clear)
-    why = f"{_each(line)}, {growth:.0%} over {reach:.0f}: a straight line"
-    if expected.slope_s:
-        why += f", {line.slope_s / expected.slope_s:.1f} times what physics expects of reading keys and values"
-    else:
-        why += ", as reading keys and values makes; how steep it should be is not known"
-    return Curve("slope", why + aside, clear=clear)
+def depth_between(before: float, beyond: float) -> int | None:
+    """A depth in the middle; None where the two are as near as matters."""
+    return round((before + beyond) / 2) if beyond > _WORTH_A_DEPTH * before else None

@@ -12,6 +12,8 @@ from unslow.facts.bench import DECODE, FIRST, Failure, FailureKind, Pass, SweepP
 from unslow.think.stats.figures import decode_rate
 from unslow.think.stats.repeats import spread_of
 
+_MINUTE_S = 60.0
+_SHORT_S = 1.0
 _WORDS: dict[FailureKind, str] = {
     "refused": "refused",
     "not_answered": "not answered",
@@ -20,7 +22,23 @@ _WORDS: dict[FailureKind, str] = {
     "error": "answered with an error",
     "gone": "lost with the server's process",
 }
-_SHORT_S = 1.0
+FELL = 0.05  # What counts as a change of speed: throttling takes more, and repeats of a calm machine differ by less
+UNSTEADY = 0.10
+FEWEST_SLICES = 4
+_SURE = 0.01
+_MANY_LEVELS = 4
+_FEW_DIPS = 0.10  # of the slices may be slow for reasons of their own
+_DIP = 0.85
+_BLIND = 0.2  # Where not even such a change would be found, calling it steady says nothing
+R = TypeVar("R", Pass, Failure)
+
+
+class Slice(NamedTuple):
+    """A stretch of time: when it began, the median speed in it, and what the machine did meanwhile."""
+
+    minute: float
+    tokens_per_s: float
+    seen: Mapping[str, float] = {}
 
 
 class Outage(NamedTuple):
@@ -32,6 +50,97 @@ class Outage(NamedTuple):
     def within(self, start_s: float, end_s: float) -> float:
         """How much of it lies in a stretch of time."""
         return max(0.0, min(self.end_s, end_s) - max(self.start_s, start_s))
+
+
+class Drift(NamedTuple):
+    """What became of the speed."""
+
+    verdict: str  # steady, falls, recovers, unsteady or cannot_tell
+    because: str
+    knee: float | None = None  # The minute in which it changed
+    early: float = 0.0
+    late: float = 0.0
+    settled_since: float | None = None  # The minute since which the speed stays where it is
+
+
+class Level(NamedTuple):
+    """A stretch of the series, from `start` up to but not including `end`, and its median."""
+
+    start: int
+    end: int
+    value: float
+
+
+class Trend(NamedTuple):
+    """A steady change: what the series gains from its first to its last value, over its median; and how sure."""
+
+    change: float
+    chance: float  # That noise alone would rank the values so well, by Mann and Kendall
+
+
+class _Unit(NamedTuple):
+    """How a quantity is told, and what counts as a change of it: that share of it and that much."""
+
+    scale: float
+    name: str
+    share: float = 0.0
+    least: float = 0.0
+
+
+class Timeline(NamedTuple):
+    """All of it; times are since the benchmark began, `seen` has what was watched in each slice that is over."""
+
+    start_s: float
+    lasted_s: float
+    slice_s: float
+    passes: Sequence[Pass]
+    failures: Sequence[Failure]
+    outages: Sequence[Outage] = ()
+    seen: Sequence[Mapping[str, float]] = ()
+
+    def drift(self) -> Drift:
+        """What became of the speed."""
+        slices = [
+            Slice(self._minute(number), statistics.median(rates), self._seen_in(number))
+            for number, passes in enumerate(self._by_slice(self.passes))
+            if (rates := _rates(passes))
+        ]
+        return judge_drift(slices, _rates(self.passes))
+
+    def points(self) -> list[SweepPoint]:
+        """One for each slice; one in which nothing was answered has no figures."""
+        points = []
+        both = zip(self._by_slice(self.passes), self._by_slice(self.failures), strict=True)
+        for number, (passes, failures) in enumerate(both):
+            start, at = self.start_s + number * self.slice_s, self._minute(number)
+            down = sum(outage.within(start, start + self.slice_s) for outage in self.outages)
+            gaps = [one.gaps.max_s for one in passes if one.gaps]
+            seen = {**self._seen_in(number), "answered": float(len(passes))}
+            seen |= {"down_s": down} if down else {}
+            seen |= {"longest_gap_s": max(gaps)} if gaps else {}
+            samples = {DECODE: _rates(passes), FIRST: [one.client_first_token_s for one in passes]}
+            figures = {name: spread_of(values) for name, values in samples.items() if values}
+            label = f"minute {at:g}"
+            points.append(SweepPoint(at=at, label=label, figures=figures, seen=seen, failures=len(failures)))
+        return points
+
+    def _by_slice(self, requests: Sequence[R]) -> list[list[R]]:
+        """What began after the last whole slice belongs to that one."""
+        parts: list[list[R]] = [[] for _ in range(max(1, round(self.lasted_s / self.slice_s)))]
+        for one in requests:
+            number = max(0, int((one.started_s - self.start_s) / self.slice_s))
+            parts[min(len(parts) - 1, number)].append(one)
+        return parts
+
+    def _minute(self, number: int) -> float:
+        return number * self.slice_s / _MINUTE_S
+
+    def _seen_in(self, number: int) -> Mapping[str, float]:
+        return self.seen[number] if number < len(self.seen) else {}
+
+
+def _rates(passes: Iterable[Pass]) -> list[float]:
+    return [rate for one in passes if (rate := decode_rate(one)) is not None]
 
 
 def availability_line(passes: Sequence[Pass], failures: Sequence[Failure], outages: Sequence[Outage]) -> str:
@@ -49,151 +158,6 @@ def availability_line(passes: Sequence[Pass], failures: Sequence[Failure], outag
     if max(silences, default=0.0) >= _SHORT_S:
         text += f"; the longest silence {max(silences):.1f} s"
     return text
-
-
-# Finds the levels of a noisy series: where it changes from one to another, robust against single outliers.
-#
-# A series is split where two levels describe it best, if they differ clearly against its own noise, and each side
-# again. The noise is that of neighbours, so that a change of level is not taken for noise.
-
-CLEAR = 4.5
-"""Standard errors between two levels: the largest of a few hundred splits of pure noise hardly reaches four."""
-_OF_NORMAL = 1.4826  # the standard deviation of normal noise over its median absolute deviation
-_OF_MEDIANS = 1.2533  # the standard error of a median over that of a mean
-_FEWEST, _MANY = 2, 12
-ROUNDING = 1e-9
-
-
-class Level(NamedTuple):
-    """A stretch of the series, from `start` up to but not including `end`, and its median."""
-
-    start: int
-    end: int
-    value: float
-
-
-def series_noise(values: Sequence[float]) -> float:
-    """The standard deviation of a value around its level, from the differences of neighbours."""
-    steps = [abs(b - a) for a, b in pairwise(values)]
-    return _OF_NORMAL * statistics.median(steps) / math.sqrt(2) if steps else 0.0
-
-
-def levels(values: Sequence[float], least: float) -> list[Level]:
-    """The levels in their order; neighbours differ by at least that share of the higher one."""
-    if not values:
-        return []
-    middle = statistics.median(values)
-    smallest = max(series_noise(values), abs(middle) * least / 20)  # a series without any noise is not endlessly sure
-    edges = [0, *_splits(values, 0, smallest, least), len(values)]
-    for n in range(1, len(edges) - 1):  # each again between its neighbours: the first were made before there were any
-        edges[n] = edges[n - 1] + _best(values[edges[n - 1] : edges[n + 1]], _FEWEST)
-    found: list[Level] = []
-    for start, end in pairwise(edges):
-        level = Level(start, end, statistics.median(values[start:end]))
-        before = found[-1] if found else None
-        if before and min(before.value, level.value) > (1 - least) * max(before.value, level.value):
-            found[-1] = Level(before.start, end, statistics.median(values[before.start : end]))
-        else:
-            found.append(level)
-    return found
-
-
-def _splits(values: Sequence[float], offset: int, deviation: float, least: float) -> list[int]:
-    fewest = _FEWEST if len(values) < _MANY else _FEWEST + 1
-    if len(values) < 2 * fewest:
-        return []
-    at = _best(values, fewest)
-    sides = statistics.median(values[:at]), statistics.median(values[at:])
-    error = _OF_MEDIANS * deviation * math.sqrt(1 / at + 1 / (len(values) - at)) or 1e-12
-    share = 1 - min(sides) / max(sides) if max(sides) > 0 else 0.0
-    if abs(sides[0] - sides[1]) / error < CLEAR or share < least:
-        return []
-    before = _splits(values[:at], offset, deviation, least)
-    return [*before, offset + at, *_splits(values[at:], offset + at, deviation, least)]
-
-
-def _best(values: Sequence[float], fewest: int) -> int:
-    """Where two levels describe the series best; of places that are equally good but for rounding, the first."""
-    off = {at: _off(values[:at]) + _off(values[at:]) for at in range(fewest, len(values) - fewest + 1)}
-    least = min(off.values())
-    return next(at for at, total in off.items() if total <= least + ROUNDING * abs(least))
-
-
-def _off(values: Sequence[float]) -> float:
-    middle = statistics.median(values)
-    return sum(abs(value - middle) for value in values)
-
-
-class Trend(NamedTuple):
-    """A steady change: what the series gains from its first to its last value, over its median; and how sure."""
-
-    change: float
-    chance: float  # That noise alone would rank the values so well, by Mann and Kendall
-
-
-def trend(values: Sequence[float]) -> Trend:
-    """The slope that half of all pairs exceed, after Theil and Sen, over the whole series."""
-    count, middle = len(values), statistics.median(values)
-    pairs = [(j - i, values[j] - values[i]) for i in range(count) for j in range(i + 1, count)]
-    if not pairs or middle <= 0:
-        return Trend(0.0, 1.0)
-    slope = statistics.median(rise / run for run, rise in pairs)
-    score = sum((rise > 0) - (rise < 0) for _, rise in pairs)
-    deviation = math.sqrt(count * (count - 1) * (2 * count + 5) / 18)
-    z = max(0, abs(score) - 1) / deviation
-    return Trend(slope * (count - 1) / middle, math.erfc(z / math.sqrt(2)))
-
-
-def seen_from(values: Sequence[float]) -> float:
-    """The smallest change in the middle of the series that would be found, over its median."""
-    middle = statistics.median(values)
-    return CLEAR * _OF_MEDIANS * series_noise(values) * math.sqrt(4 / len(values)) / middle if middle > 0 else 1.0
-
-
-def two_kinds(values: Sequence[float], least: float) -> tuple[float, float] | None:
-    """The two speeds of a series that keeps changing between them; None where it does not, or is too short."""
-    ordered = sorted(values)
-    fewest = max(3, len(ordered) // 7)
-    gaps = [(ordered[at] - ordered[at - 1], at) for at in range(fewest, len(ordered) - fewest + 1)]
-    if not gaps:
-        return None
-    at = max(gaps)[1]
-    low, high = ordered[:at], ordered[at:]
-    below, above = statistics.median(low), statistics.median(high)
-    within = _OF_NORMAL * sum(statistics.median(abs(v - m) for v in side) for side, m in ((low, below), (high, above)))
-    if above - below <= max(3.5 * within, least * above):
-        return None
-    changes = sum(a != b for a, b in pairwise(value > (below + above) / 2 for value in values))
-    return (below, above) if changes > len(values) / 4 else None
-
-
-FELL = 0.05  # What counts as a change of speed: throttling takes more, and repeats of a calm machine differ by less
-UNSTEADY = 0.10
-FEWEST_SLICES = 4
-_SURE = 0.01
-_MANY_LEVELS = 4
-_FEW_DIPS = 0.10  # of the slices may be slow for reasons of their own
-_DIP = 0.85
-_BLIND = 0.2  # Where not even such a change would be found, calling it steady says nothing
-
-
-class Slice(NamedTuple):
-    """A stretch of time: when it began, the median speed in it, and what the machine did meanwhile."""
-
-    minute: float
-    tokens_per_s: float
-    seen: Mapping[str, float] = {}
-
-
-class Drift(NamedTuple):
-    """What became of the speed."""
-
-    verdict: str  # steady, falls, recovers, unsteady or cannot_tell
-    because: str
-    knee: float | None = None  # The minute in which it changed
-    early: float = 0.0
-    late: float = 0.0
-    settled_since: float | None = None  # The minute since which the speed stays where it is
 
 
 def judge_drift(slices: Sequence[Slice], speeds: Sequence[float] = ()) -> Drift:
@@ -275,15 +239,6 @@ def _even(values: Sequence[float]) -> Drift:
     return Drift(verdict, why, early=early, late=late)
 
 
-class _Unit(NamedTuple):
-    """How a quantity is told, and what counts as a change of it: that share of it and that much."""
-
-    scale: float
-    name: str
-    share: float = 0.0
-    least: float = 0.0
-
-
 _UNITS = {
     "_clock_hz": _Unit(1e-6, "MHz", share=0.03),
     "_temperature_c": _Unit(1.0, "°C", least=3.0),
@@ -334,61 +289,101 @@ def _told(name: str, ending: str, before: float, after: float) -> str:
     return f"{words} went from {before * unit.scale:.4g} to {after * unit.scale:.4g} {unit.name}"
 
 
-_MINUTE_S = 60.0
-R = TypeVar("R", Pass, Failure)
+CLEAR = 4.5
+"""Standard errors between two levels: the largest of a few hundred splits of pure noise hardly reaches four."""
+_OF_NORMAL = 1.4826  # the standard deviation of normal noise over its median absolute deviation
+_OF_MEDIANS = 1.2533  # the standard error of a median over that of a mean
+_FEWEST, _MANY = 2, 12
+ROUNDING = 1e-9
 
 
-class Timeline(NamedTuple):
-    """All of it; times are since the benchmark began, `seen` has what was watched in each slice that is over."""
+def levels(values: Sequence[float], least: float) -> list[Level]:
+    """The levels in their order; neighbours differ by at least that share of the higher one.
 
-    start_s: float
-    lasted_s: float
-    slice_s: float
-    passes: Sequence[Pass]
-    failures: Sequence[Failure]
-    outages: Sequence[Outage] = ()
-    seen: Sequence[Mapping[str, float]] = ()
-
-    def drift(self) -> Drift:
-        """What became of the speed."""
-        slices = [
-            Slice(self._minute(number), statistics.median(rates), self._seen_in(number))
-            for number, passes in enumerate(self._by_slice(self.passes))
-            if (rates := _rates(passes))
-        ]
-        return judge_drift(slices, _rates(self.passes))
-
-    def points(self) -> list[SweepPoint]:
-        """One for each slice; one in which nothing was answered has no figures."""
-        points = []
-        both = zip(self._by_slice(self.passes), self._by_slice(self.failures), strict=True)
-        for number, (passes, failures) in enumerate(both):
-            start, at = self.start_s + number * self.slice_s, self._minute(number)
-            down = sum(outage.within(start, start + self.slice_s) for outage in self.outages)
-            gaps = [one.gaps.max_s for one in passes if one.gaps]
-            seen = {**self._seen_in(number), "answered": float(len(passes))}
-            seen |= {"down_s": down} if down else {}
-            seen |= {"longest_gap_s": max(gaps)} if gaps else {}
-            samples = {DECODE: _rates(passes), FIRST: [one.client_first_token_s for one in passes]}
-            figures = {name: spread_of(values) for name, values in samples.items() if values}
-            label = f"minute {at:g}"
-            points.append(SweepPoint(at=at, label=label, figures=figures, seen=seen, failures=len(failures)))
-        return points
-
-    def _by_slice(self, requests: Sequence[R]) -> list[list[R]]:
-        """What began after the last whole slice belongs to that one."""
-        parts: list[list[R]] = [[] for _ in range(max(1, round(self.lasted_s / self.slice_s)))]
-        for one in requests:
-            number = max(0, int((one.started_s - self.start_s) / self.slice_s))
-            parts[min(len(parts) - 1, number)].append(one)
-        return parts
-
-    def _minute(self, number: int) -> float:
-        return number * self.slice_s / _MINUTE_S
-
-    def _seen_in(self, number: int) -> Mapping[str, float]:
-        return self.seen[number] if number < len(self.seen) else {}
+    A series is split where two levels describe it best, if they differ clearly against its own noise, and each side
+    again. The noise is that of neighbours, so that a change of level is not taken for noise.
+    """
+    if not values:
+        return []
+    middle = statistics.median(values)
+    smallest = max(series_noise(values), abs(middle) * least / 20)  # a series without any noise is not endlessly sure
+    edges = [0, *_splits(values, 0, smallest, least), len(values)]
+    for n in range(1, len(edges) - 1):  # each again between its neighbours: the first were made before there were any
+        edges[n] = edges[n - 1] + _best(values[edges[n - 1] : edges[n + 1]], _FEWEST)
+    found: list[Level] = []
+    for start, end in pairwise(edges):
+        level = Level(start, end, statistics.median(values[start:end]))
+        before = found[-1] if found else None
+        if before and min(before.value, level.value) > (1 - least) * max(before.value, level.value):
+            found[-1] = Level(before.start, end, statistics.median(values[before.start : end]))
+        else:
+            found.append(level)
+    return found
 
 
-def _rates(passes: Iterable[Pass]) -> list[float]:
-    return [rate for one in passes if (rate := decode_rate(one)) is not None]
+def _splits(values: Sequence[float], offset: int, deviation: float, least: float) -> list[int]:
+    fewest = _FEWEST if len(values) < _MANY else _FEWEST + 1
+    if len(values) < 2 * fewest:
+        return []
+    at = _best(values, fewest)
+    sides = statistics.median(values[:at]), statistics.median(values[at:])
+    error = _OF_MEDIANS * deviation * math.sqrt(1 / at + 1 / (len(values) - at)) or 1e-12
+    share = 1 - min(sides) / max(sides) if max(sides) > 0 else 0.0
+    if abs(sides[0] - sides[1]) / error < CLEAR or share < least:
+        return []
+    before = _splits(values[:at], offset, deviation, least)
+    return [*before, offset + at, *_splits(values[at:], offset + at, deviation, least)]
+
+
+def _best(values: Sequence[float], fewest: int) -> int:
+    """Where two levels describe the series best; of places that are equally good but for rounding, the first."""
+    off = {at: _off(values[:at]) + _off(values[at:]) for at in range(fewest, len(values) - fewest + 1)}
+    least = min(off.values())
+    return next(at for at, total in off.items() if total <= least + ROUNDING * abs(least))
+
+
+def _off(values: Sequence[float]) -> float:
+    middle = statistics.median(values)
+    return sum(abs(value - middle) for value in values)
+
+
+def series_noise(values: Sequence[float]) -> float:
+    """The standard deviation of a value around its level, from the differences of neighbours."""
+    steps = [abs(b - a) for a, b in pairwise(values)]
+    return _OF_NORMAL * statistics.median(steps) / math.sqrt(2) if steps else 0.0
+
+
+def trend(values: Sequence[float]) -> Trend:
+    """The slope that half of all pairs exceed, after Theil and Sen, over the whole series."""
+    count, middle = len(values), statistics.median(values)
+    pairs = [(j - i, values[j] - values[i]) for i in range(count) for j in range(i + 1, count)]
+    if not pairs or middle <= 0:
+        return Trend(0.0, 1.0)
+    slope = statistics.median(rise / run for run, rise in pairs)
+    score = sum((rise > 0) - (rise < 0) for _, rise in pairs)
+    deviation = math.sqrt(count * (count - 1) * (2 * count + 5) / 18)
+    z = max(0, abs(score) - 1) / deviation
+    return Trend(slope * (count - 1) / middle, math.erfc(z / math.sqrt(2)))
+
+
+def seen_from(values: Sequence[float]) -> float:
+    """The smallest change in the middle of the series that would be found, over its median."""
+    middle = statistics.median(values)
+    return CLEAR * _OF_MEDIANS * series_noise(values) * math.sqrt(4 / len(values)) / middle if middle > 0 else 1.0
+
+
+def two_kinds(values: Sequence[float], least: float) -> tuple[float, float] | None:
+    """The two speeds of a series that keeps changing between them; None where it does not, or is too short."""
+    ordered = sorted(values)
+    fewest = max(3, len(ordered) // 7)
+    gaps = [(ordered[at] - ordered[at - 1], at) for at in range(fewest, len(ordered) - fewest + 1)]
+    if not gaps:
+        return None
+    at = max(gaps)[1]
+    low, high = ordered[:at], ordered[at:]
+    below, above = statistics.median(low), statistics.median(high)
+    within = _OF_NORMAL * sum(statistics.median(abs(v - m) for v in side) for side, m in ((low, below), (high, above)))
+    if above - below <= max(3.5 * within, least * above):
+        return None
+    changes = sum(a != b for a, b in pairwise(value > (below + above) / 2 for value in values))
+    return (below, above) if changes > len(values) / 4 else None

@@ -31,6 +31,64 @@ SHORTEST_CLIENT_PROMPT = 256
 FASTEST = 1e9  # Tokens per second that no machine reaches: whoever tells more is not believed
 FASTEST_STREAM = 20_000
 """Tokens per second that no step for one user reaches: what comes faster waited together in a buffer on the way."""
+SHORT, LONG = "short", "long"
+DEEP_TOKENS = 3072  # A long prompt of so many tokens fills 4K of context, as the protocol means it
+_NEARLY_LONGEST = 0.8
+CLOCKS_APART = 0.03
+SLOW_START_SHARE, SLOW_START_S = 0.25, 0.1
+SEVERAL_TOKENS = 1.5
+WAITING_CPUS = 0.1  # Processors' worth of waiting threads: beyond it others were in the way
+_JUDGED = {DECODE: "decode", DECODE_AT_4K: "decode at 4K", PREFILL: "prefill", FIRST: "time to first token"}
+
+
+class Figures(NamedTuple):
+    """The figures by name, in SI units; `samples` has the repeats of each in the order they were taken."""
+
+    figures: dict[str, Spread]
+    samples: dict[str, tuple[float, ...]]
+    notes: tuple[str, ...]
+
+
+def figures_of(passes: Sequence[Pass]) -> Figures:
+    """All that these requests tell."""
+    counted = [done for done in passes if done.round > 0]
+    samples = samples_of(counted)
+    figures = {name: spread_of(values) for name, values in samples.items()}
+    return Figures(figures, samples, notes_of(counted, samples))
+
+
+def samples_of(passes: Sequence[Pass]) -> dict[str, tuple[float, ...]]:
+    """The repeats of each figure, of requests that count; a figure that nothing tells is left out."""
+    counted = sorted(passes, key=lambda done: (done.round, done.started_s))
+    longest = max((done.prompt_tokens for done in counted), default=0)
+    nearly_longest = [done for done in counted if done.prompt_tokens >= _NEARLY_LONGEST * longest]
+    short, long = _of(counted, SHORT) or counted, _of(counted, LONG) or nearly_longest
+    enough = [done for done in short if done.generated_tokens >= FEWEST_TOKENS]
+    deep = [d for d in _of(counted, LONG) if depth_of(d) >= DEEP_TOKENS and d.generated_tokens >= FEWEST_TOKENS]
+    found = {
+        DECODE: _each(enough, decode_rate),
+        PREFILL: _each(long, prefill_rate),
+        FIRST: _each(short, lambda done: done.client_first_token_s or None),
+        CLIENT_DECODE: _each(enough, client_decode_rate),
+        DECODE_AT_4K: _each(deep, decode_rate),
+    }
+    # The quantiles of each answer; over the repeats their median counts, so one stall does not make the p99
+    gaps = [(done.gaps.p50_s, done.gaps.p95_s, done.gaps.p99_s) for done in enough if done.gaps]
+    found |= dict(zip(GAPS, zip(*gaps, strict=True), strict=False))
+    return {name: values for name, values in found.items() if values}
+
+
+def _of(passes: Sequence[Pass], case: str) -> list[Pass]:
+    return [done for done in passes if done.case == case]
+
+
+def _each(passes: Sequence[Pass], value: Callable[[Pass], float | None]) -> tuple[float, ...]:
+    return tuple(found for found in map(value, passes) if found is not None)
+
+
+def depth_of(done: Pass) -> int:
+    """The context that the first token found."""
+    return done.prompt_tokens + done.cached_tokens
 
 
 def decode_rate(done: Pass) -> float | None:
@@ -67,17 +125,15 @@ def _rate(tokens: float, seconds: float) -> float | None:
     return tokens / seconds if tokens > 0 and seconds > tokens / FASTEST else None
 
 
-# The times between the tokens of one answer, as the client sees them.
-#
-# A stream comes in pieces. Where a piece is one token, the gap between two pieces is the latency of a token. Some
-# servers put several tokens into one piece, some a part of one: the gap is then that of pieces, which is what a reader
-# waits for. It is never divided by the tokens of a piece, because that would make up latencies that nobody saw.
-
-
 def gaps_of(arrivals_s: Sequence[float], generated_tokens: int) -> Gaps | None:
     """The gaps between pieces, those of tokens where each is one; None where fewer than two pieces tell nothing.
 
     `count` is the number of gaps: where it is far from `generated_tokens - 1`, the pieces are not tokens.
+
+    A stream comes in pieces. Where a piece is one token, the gap between two pieces is the latency of a token. Some
+    servers put several tokens into one piece, some a part of one: the gap is then that of pieces, which is what a
+    reader waits for. It is never divided by the tokens of a piece, because that would make up latencies that nobody
+    saw.
     """
     if generated_tokens < 1:
         return None
@@ -92,13 +148,6 @@ def quantile_of(ordered: Sequence[float], share: float) -> float:
     """The smallest value that at least that share of all values does not exceed: always one that was really seen."""
     rank = math.ceil(share * len(ordered) - 1e-9)
     return ordered[min(max(rank, 1), len(ordered)) - 1]
-
-
-CLOCKS_APART = 0.03
-SLOW_START_SHARE, SLOW_START_S = 0.25, 0.1
-SEVERAL_TOKENS = 1.5
-WAITING_CPUS = 0.1  # Processors' worth of waiting threads: beyond it others were in the way
-_JUDGED = {DECODE: "decode", DECODE_AT_4K: "decode at 4K", PREFILL: "prefill", FIRST: "time to first token"}
 
 
 def notes_of(passes: Sequence[Pass], samples: Mapping[str, Sequence[float]]) -> tuple[str, ...]:
@@ -181,58 +230,3 @@ def waiting_cpus(done: Pass) -> float | None:
     if done.waited_for_cpu_s is None or done.client_total_s <= 0:
         return None
     return done.waited_for_cpu_s / done.client_total_s
-
-
-SHORT, LONG = "short", "long"
-DEEP_TOKENS = 3072  # A long prompt of so many tokens fills 4K of context, as the protocol means it
-_NEARLY_LONGEST = 0.8
-
-
-class Figures(NamedTuple):
-    """The figures by name, in SI units; `samples` has the repeats of each in the order they were taken."""
-
-    figures: dict[str, Spread]
-    samples: dict[str, tuple[float, ...]]
-    notes: tuple[str, ...]
-
-
-def figures_of(passes: Sequence[Pass]) -> Figures:
-    """All that these requests tell."""
-    counted = [done for done in passes if done.round > 0]
-    samples = samples_of(counted)
-    figures = {name: spread_of(values) for name, values in samples.items()}
-    return Figures(figures, samples, notes_of(counted, samples))
-
-
-def samples_of(passes: Sequence[Pass]) -> dict[str, tuple[float, ...]]:
-    """The repeats of each figure, of requests that count; a figure that nothing tells is left out."""
-    counted = sorted(passes, key=lambda done: (done.round, done.started_s))
-    longest = max((done.prompt_tokens for done in counted), default=0)
-    nearly_longest = [done for done in counted if done.prompt_tokens >= _NEARLY_LONGEST * longest]
-    short, long = _of(counted, SHORT) or counted, _of(counted, LONG) or nearly_longest
-    enough = [done for done in short if done.generated_tokens >= FEWEST_TOKENS]
-    deep = [d for d in _of(counted, LONG) if depth_of(d) >= DEEP_TOKENS and d.generated_tokens >= FEWEST_TOKENS]
-    found = {
-        DECODE: _each(enough, decode_rate),
-        PREFILL: _each(long, prefill_rate),
-        FIRST: _each(short, lambda done: done.client_first_token_s or None),
-        CLIENT_DECODE: _each(enough, client_decode_rate),
-        DECODE_AT_4K: _each(deep, decode_rate),
-    }
-    # The quantiles of each answer; over the repeats their median counts, so one stall does not make the p99
-    gaps = [(done.gaps.p50_s, done.gaps.p95_s, done.gaps.p99_s) for done in enough if done.gaps]
-    found |= dict(zip(GAPS, zip(*gaps, strict=True), strict=False))
-    return {name: values for name, values in found.items() if values}
-
-
-def depth_of(done: Pass) -> int:
-    """The context that the first token found."""
-    return done.prompt_tokens + done.cached_tokens
-
-
-def _of(passes: Sequence[Pass], case: str) -> list[Pass]:
-    return [done for done in passes if done.case == case]
-
-
-def _each(passes: Sequence[Pass], value: Callable[[Pass], float | None]) -> tuple[float, ...]:
-    return tuple(found for found in map(value, passes) if found is not None)

@@ -12,15 +12,23 @@ from unslow.facts.verification import REQUEST, Sample, Side
 from unslow.think.stats.comparison import RUN_EXPERIENCE, Variance, hodges_lehmann, pooled, usual_variance
 from unslow.think.stats.repeats import CONFIDENCE, robust_deviation, student_quantile
 
-# How much faster, from pairs of rounds: a ratio, and the interval that holds the true one in 95 of 100 cases.
-#
-# Both of a pair meet the same minute, so only their ratio counts. The middle is that of Hodges and Lehmann (the median
-# of the means of any two), and the interval is what Wilcoxon's signed ranks do not exclude: neither asks for normal
-# noise, and of a dozen rounds one in which somebody else was busy hardly moves them. Five rounds or fewer do not reach
-# 95 % that way: there it is Student's t, which is wide, as it should be.
-
+METRICS = (REQUEST, DECODE, PREFILL)  # The whole request first: it is what one waits for, and decides
+SLOWER_IS_MORE = frozenset({REQUEST})
+FEWEST_ROUNDS = 3  # Fewer tell nothing about noise
+FIRST_LOOK, LOOK_EVERY = 6, 1.5
+"""Looks after 6, 9, 14, 21 ... rounds: each look is another chance to stop at a lucky moment."""
+NARROW, OF_THE_GAIN = 0.015, 0.15
+"""An interval is narrow from here on, as a share on either side; of a large gain, a part of it will do."""
+SAME = 0.03  # Two are the same where a difference of this share, either way, is excluded: nobody feels less
+_SAME_LOG = math.log1p(SAME)
+_TWICE = math.log(2)
 MOST_EXACT = 60  # Pairs whose ranks are counted one by one; more of them are as good as normal
 _LARGEST_LOG = 41.0
+_OF_THE_HOST = 0.5  # Of a change of the host's speed, as a standard deviation: a model may feel none of it, or all
+_OF_THE_CROWD = 0.5
+"""Of what others can have cost at most, as a standard deviation: all of it the one time, and nothing the other."""
+_MOST_CROWDED = 0.95
+_FEWEST = 2
 
 
 class Gain(NamedTuple):
@@ -38,7 +46,13 @@ class Gain(NamedTuple):
 
 
 def gain_of(gains: Sequence[float], confidence: float = CONFIDENCE) -> Gain:
-    """The gain that these pairs tell; at least one."""
+    """The gain that these pairs tell; at least one.
+
+    Both of a pair meet the same minute, so only their ratio counts. The middle is that of Hodges and Lehmann (the
+    median of the means of any two), and the interval is what Wilcoxon's signed ranks do not exclude: neither asks
+    for normal noise, and of a dozen rounds one in which somebody else was busy hardly moves them. Five rounds or
+    fewer do not reach 95 % that way: there it is Student's t, which is wide, as it should be.
+    """
     if 2.0 ** (1 - len(gains)) <= 1 - confidence:  # all on one side is rarer than that by chance
         walsh = sorted((a + b) / 2 for a, b in combinations_with_replacement(gains, 2))
         skipped = _left_out(len(gains), confidence)
@@ -65,13 +79,74 @@ def _left_out(count: int, confidence: float) -> int:
     return max(0, sum(1 for below in accumulate(ways) if below <= tail * 2**count) - 1)
 
 
-METRICS = (REQUEST, DECODE, PREFILL)  # The whole request first: it is what one waits for, and decides
-SLOWER_IS_MORE = frozenset({REQUEST})
-FEWEST_ROUNDS = 3  # Fewer tell nothing about noise
-FIRST_LOOK, LOOK_EVERY = 6, 1.5
-"""Looks after 6, 9, 14, 21 ... rounds: each look is another chance to stop at a lucky moment."""
-NARROW, OF_THE_GAIN = 0.015, 0.15
-"""An interval is narrow from here on, as a share on either side; of a large gain, a part of it will do."""
+def apart_gain(metric: str, before: Side, after: Side) -> Gain | None:
+    """The gain and its interval; None where either has fewer than two rounds.
+
+    Three things beside the noise of the rounds: what whole runs of the same thing differ by; how much faster or
+    slower the host's own memory was meanwhile, of which a part may have changed the speed; and how much of the
+    processors other programs took, which they may take or leave at any other time.
+    """
+    old, new = (list(round_levels(side.samples, metric).values()) for side in (before, after))
+    if min(len(old), len(new)) < _FEWEST:
+        return None
+    middle = statistics.median(new) - statistics.median(old)
+    parts = [_of_rounds(old), _of_rounds(new), Variance(2 * usual_variance(metric).run ** 2, RUN_EXPERIENCE)]
+    drift = host_drift(before, after)
+    parts += [Variance((_OF_THE_HOST * drift) ** 2, RUN_EXPERIENCE)] if drift else []
+    crowd = max(crowding(before), crowding(after))
+    parts += [Variance((_OF_THE_CROWD * math.log1p(-crowd)) ** 2, RUN_EXPERIENCE)] if crowd else []
+    whole = pooled(parts)
+    reach = student_quantile(CONFIDENCE, whole.freedom) * math.sqrt(whole.value)
+    return Gain(middle, middle - reach, middle + reach, min(len(old), len(new)))
+
+
+def host_drift(before: Side, after: Side) -> float | None:
+    """By how much the host itself was faster the second time, in logarithms; None where nobody measured it."""
+    if not before.host_bytes_per_s or not after.host_bytes_per_s:
+        return None
+    old, new = (statistics.median(side.host_bytes_per_s) for side in (before, after))
+    return math.log(new / old) if old > 0 and new > 0 else None
+
+
+def crowding(side: Side) -> float:
+    """The share of the time that other programs may have taken from it: no more than somebody waited, or they computed.
+
+    Either alone says too much: own threads wait for each other too, and others may have processors to themselves.
+    """
+    known = [side.conditions.get(name) for name in ("cpu_pressure", "others_cpus", "own_cpus")]
+    waited, others, own = (value or 0.0 for value in known)
+    return min(waited, others / (others + own), _MOST_CROWDED) if others and None not in known else 0.0
+
+
+def _of_rounds(values: Sequence[float]) -> Variance:
+    """Of the median of a few rounds, which is half as sharp again as a mean."""
+    return Variance(math.pi / 2 * robust_deviation(values) ** 2 / len(values), len(values) - 1)
+
+
+def verdict_of(gain: Gain) -> Change:
+    """The same comes first: a difference that is sure and that nobody feels is none."""
+    if gain.low >= -_SAME_LOG and gain.high <= _SAME_LOG:
+        return "same"
+    if gain.low > 0:
+        return "faster"
+    return "slower" if gain.high < 0 else "cannot_tell"
+
+
+def because_of(gain: Gain, verdict: Change) -> str:
+    """The verdict in words, with the numbers that make it."""
+    # As percents where the gain is small, else as multiples
+    ratios = [math.exp(value) for value in (gain.middle, gain.low, gain.high)]
+    middle, low, high = (f"×{r:.2f}" if abs(gain.middle) > _TWICE else f"{r - 1:+.1%}" for r in ratios)
+    seen = f"{middle} (95 % sure: {low} to {high})"
+    match verdict:
+        case "same":
+            return f"no difference that anybody feels: {seen}"
+        case "cannot_tell" if gain.pairs <= 1:
+            return f"{middle} in the only round: one round says nothing about noise"
+        case "cannot_tell":
+            return f"can't be told from noise: {seen}"
+        case _:
+            return f"{verdict}: {seen}"
 
 
 def round_levels(samples: Sequence[Sample], metric: str) -> dict[int, float]:
@@ -113,86 +188,3 @@ def is_look(rounds: int) -> bool:
 def is_narrow(gain: Gain) -> bool:
     """Whether the interval says as much as anybody needs."""
     return gain.reach <= max(NARROW, OF_THE_GAIN * abs(gain.middle))
-
-
-SAME = 0.03  # Two are the same where a difference of this share, either way, is excluded: nobody feels less
-_SAME_LOG = math.log1p(SAME)
-_TWICE = math.log(2)
-
-
-def verdict_of(gain: Gain) -> Change:
-    """The same comes first: a difference that is sure and that nobody feels is none."""
-    if gain.low >= -_SAME_LOG and gain.high <= _SAME_LOG:
-        return "same"
-    if gain.low > 0:
-        return "faster"
-    return "slower" if gain.high < 0 else "cannot_tell"
-
-
-def because_of(gain: Gain, verdict: Change) -> str:
-    """The verdict in words, with the numbers that make it."""
-    # As percents where the gain is small, else as multiples
-    ratios = [math.exp(value) for value in (gain.middle, gain.low, gain.high)]
-    middle, low, high = (f"×{r:.2f}" if abs(gain.middle) > _TWICE else f"{r - 1:+.1%}" for r in ratios)
-    seen = f"{middle} (95 % sure: {low} to {high})"
-    match verdict:
-        case "same":
-            return f"no difference that anybody feels: {seen}"
-        case "cannot_tell" if gain.pairs <= 1:
-            return f"{middle} in the only round: one round says nothing about noise"
-        case "cannot_tell":
-            return f"can't be told from noise: {seen}"
-        case _:
-            return f"{verdict}: {seen}"
-
-
-# Two sides that were measured one after the other: nothing cancels, so the interval holds what drifts between them.
-#
-# Three things beside the noise of the rounds: what whole runs of the same thing differ by; how much faster or slower
-# the host's own memory was meanwhile, of which a part may have changed the speed; and how much of the processors other
-# programs took, which they may take or leave at any other time.
-
-_OF_THE_HOST = 0.5  # Of a change of the host's speed, as a standard deviation: a model may feel none of it, or all
-_OF_THE_CROWD = 0.5
-"""Of what others can have cost at most, as a standard deviation: all of it the one time, and nothing the other."""
-_MOST_CROWDED = 0.95
-_FEWEST = 2
-
-
-def apart_gain(metric: str, before: Side, after: Side) -> Gain | None:
-    """The gain and its interval; None where either has fewer than two rounds."""
-    old, new = (list(round_levels(side.samples, metric).values()) for side in (before, after))
-    if min(len(old), len(new)) < _FEWEST:
-        return None
-    middle = statistics.median(new) - statistics.median(old)
-    parts = [_of_rounds(old), _of_rounds(new), Variance(2 * usual_variance(metric).run ** 2, RUN_EXPERIENCE)]
-    drift = host_drift(before, after)
-    parts += [Variance((_OF_THE_HOST * drift) ** 2, RUN_EXPERIENCE)] if drift else []
-    crowd = max(crowding(before), crowding(after))
-    parts += [Variance((_OF_THE_CROWD * math.log1p(-crowd)) ** 2, RUN_EXPERIENCE)] if crowd else []
-    whole = pooled(parts)
-    reach = student_quantile(CONFIDENCE, whole.freedom) * math.sqrt(whole.value)
-    return Gain(middle, middle - reach, middle + reach, min(len(old), len(new)))
-
-
-def host_drift(before: Side, after: Side) -> float | None:
-    """By how much the host itself was faster the second time, in logarithms; None where nobody measured it."""
-    if not before.host_bytes_per_s or not after.host_bytes_per_s:
-        return None
-    old, new = (statistics.median(side.host_bytes_per_s) for side in (before, after))
-    return math.log(new / old) if old > 0 and new > 0 else None
-
-
-def crowding(side: Side) -> float:
-    """The share of the time that other programs may have taken from it: no more than somebody waited, or they computed.
-
-    Either alone says too much: own threads wait for each other too, and others may have processors to themselves.
-    """
-    known = [side.conditions.get(name) for name in ("cpu_pressure", "others_cpus", "own_cpus")]
-    waited, others, own = (value or 0.0 for value in known)
-    return min(waited, others / (others + own), _MOST_CROWDED) if others and None not in known else 0.0
-
-
-def _of_rounds(values: Sequence[float]) -> Variance:
-    """Of the median of a few rounds, which is half as sharp again as a mean."""
-    return Variance(math.pi / 2 * robust_deviation(values) ** 2 / len(values), len(values) - 1)

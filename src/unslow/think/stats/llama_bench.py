@@ -1,4 +1,4 @@
-"""Tests of llama-bench as benchmarks, benchmarks as its tests, and the step of a token as it measures it.
+"""Tests of llama-bench as benchmarks, and benchmarks as its tests.
 
 llama-bench counts every generated token over the whole time, with no server, no template and no sampler in between;
 it is the speed of the engine alone. So a benchmark says what it was measured with, and a comparison names the
@@ -9,7 +9,7 @@ import hashlib
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -41,6 +41,8 @@ USUAL = {DECODE: 128, PREFILL: 512}
 OWN = "llama_bench."
 SWITCHES = {-1: "auto", 0: "off", 1: "on"}
 _NO_REPEATS = "only means are known, without the repeats behind them (`llama-bench -o json` has them)"
+_MOST_DIGITS = 15
+_MOST_NS = 2.0**53  # A hundred days: what is longer is no time
 
 
 def benches_of(rows: Sequence[BenchRow], unslow_version: str) -> tuple[Bench, ...]:
@@ -80,11 +82,6 @@ def _bench(rows: list[BenchRow], unslow_version: str) -> Bench:
     )
 
 
-def base_name(path: str) -> str:
-    """Without the folders, which are nobody's business."""
-    return path.replace("\\", "/").rpartition("/")[2]
-
-
 def _headline(rows: Sequence[BenchRow], figure: str) -> str:
     """The test that is meant by the speed of decoding, or of reading: the least deep, of the usual length."""
     found = [row for row in rows if bool(row.n_gen) is (figure == DECODE) and bool(row.n_prompt) is (figure != DECODE)]
@@ -120,8 +117,7 @@ def _by_depth(rows: Sequence[BenchRow]) -> Iterator[Sweep]:
         yield Sweep(axis="depth", points=tuple(points), verdict="cannot_tell", because=because)
 
 
-_MOST_DIGITS = 15
-_MOST_NS = 2.0**53  # A hundred days: what is longer is no time
+_Test = tuple[dict[str, int], Sequence[float], Spread | None]
 
 
 def rows_of(bench: Bench) -> tuple[BenchRow, ...]:
@@ -135,9 +131,6 @@ def rows_of(bench: Bench) -> tuple[BenchRow, ...]:
         named = ((bench.settings.get(TESTS.get(name, ""), name), speeds) for name, speeds in bench.samples.items())
         tests = ((_lengths(test), speeds, None) for test, speeds in named)
     return tuple(_row({**common, **lengths}, speeds, spread) for lengths, speeds, spread in tests)
-
-
-_Test = tuple[dict[str, int], Sequence[float], Spread | None]
 
 
 def _lengths(test: str) -> dict[str, int]:
@@ -229,11 +222,6 @@ def _common(bench: Bench) -> dict[str, Any]:
     return known | backends
 
 
-def _whole(text: str) -> int | None:
-    digits = text.removeprefix("-")
-    return int(text) if digits.isdecimal() and len(digits) <= _MOST_DIGITS else None
-
-
 def _typed(name: str, text: str, default: Any) -> dict[str, Any]:
     """The setting as the field has it; nothing where it is no such value."""
     switches = {word: number for number, word in SWITCHES.items()}
@@ -245,41 +233,11 @@ def _typed(name: str, text: str, default: Any) -> dict[str, Any]:
     return {} if number is None else {name: number}
 
 
-# The step of a token on the device, as llama-bench measures it: one token after the other, nobody samples or listens.
-#
-# llama-bench times the same computation that a server does for one user: one token, its logits copied back, and a wait
-# for the device. Random tokens take the place of sampled ones. The deeper the context, the longer the step, so only a
-# test at about the same depth stands for it.
-
-FARTHEST_TOKENS = 512
-"""From the depth of the server's tokens: over so many, reading the context adds little to a step."""
+def _whole(text: str) -> int | None:
+    digits = text.removeprefix("-")
+    return int(text) if digits.isdecimal() and len(digits) <= _MOST_DIGITS else None
 
 
-class Step(NamedTuple):
-    """The device's own time for a token."""
-
-    seconds: float
-    low_s: float
-    high_s: float
-    source: str
-
-
-def step_at(rows: Sequence[BenchRow], depth: float) -> Step | None:
-    """The step from the test nearest to that depth; None where none is near."""
-    near = [row for row in rows if generates(row) and abs(middle_depth(row) - depth) <= FARTHEST_TOKENS]
-    if not near:
-        return None
-    row = min(near, key=lambda row: abs(middle_depth(row) - depth))
-    # From every repeat where the output has them, else from their mean alone, which has no interval
-    spread = spread_of([ns / 1e9 / row.n_gen for ns in row.samples_ns if ns > 0] or [1 / row.avg_ts])
-    return Step(spread.median, spread.low, spread.high, f"llama-bench, {row.test}")
-
-
-def generates(row: BenchRow) -> bool:
-    """Whether the test generates and nothing else."""
-    return row.n_gen > 0 and not row.n_prompt and row.avg_ts > 0
-
-
-def middle_depth(row: BenchRow) -> float:
-    """The context that the tokens of the test found, on average."""
-    return row.n_depth + (row.n_gen - 1) / 2
+def base_name(path: str) -> str:
+    """Without the folders, which are nobody's business."""
+    return path.replace("\\", "/").rpartition("/")[2]

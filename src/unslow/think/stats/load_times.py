@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from unslow.facts.values import GB
-from unslow.think.stats.sweep_verdict import SweepVerdict
+from unslow.think.stats.best_value import SweepVerdict
 
 NOTHING_S, NOTHING_SHARE = 0.15, 0.1  # Starts differ by so much anyway
 MOST_SHARE = 0.5  # From here on it is the disk that one waits for most

@@ -11,13 +11,16 @@ from typing import NamedTuple
 
 import msgspec
 
+from unslow.facts.bench import BenchRow
 from unslow.facts.run import Telemetry
-from unslow.think.stats.llama_bench import Step
-from unslow.think.stats.repeats import Difference, paired_difference
+from unslow.think.stats.repeats import Difference, paired_difference, spread_of
 
 STEP, SAMPLING, STREAMING, DELIVERY = "device_step", "sampling", "streaming", "delivery"
 UNEXPLAINED, STEP_AND_LOOP = "unexplained", "step_and_loop"
 NEEDS_STEP = "what llama-bench measures of the same model tells the step from the rest: give its JSON"
+FARTHEST_TOKENS = 512
+"""From the depth of the server's tokens: over so many, reading the context adds little to a step."""
+_CLEAR = 0.02  # Of the token: less than this is below what the driver's counter shows, which has whole percents
 
 
 class Timing(NamedTuple):
@@ -38,6 +41,15 @@ class Round(NamedTuple):
     def total_s(self) -> float | None:
         """As the client sees a token, where it has a clock."""
         return self.usual.server_s if self.usual.client_s is None else self.usual.client_s
+
+
+class Step(NamedTuple):
+    """The device's own time for a token."""
+
+    seconds: float
+    low_s: float
+    high_s: float
+    source: str
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,28 +97,6 @@ def parts_of(rounds: Sequence[Round], step: Step | None = None) -> Parts | None:
     return Parts(seconds=whole, rounds=len(timed), parts=parts, notes=_notes(found, rest, step))
 
 
-def _less(first: float | None, second: float | None) -> float | None:
-    return first - second if first is not None and second is not None else None
-
-
-def _sampling(one: Round) -> float | None:
-    """By the server's clock where it has one, because the client's adds the noise of the way."""
-    by_server = _less(one.usual.server_s, one.greedy.server_s)
-    return by_server if by_server is not None else _less(one.usual.client_s, one.greedy.client_s)
-
-
-_Way = tuple[str, Callable[[Round], float | None], str]
-_WAYS: tuple[_Way, ...] = (
-    (SAMPLING, _sampling, "as it is set up, less the same without samplers"),
-    (
-        STREAMING,
-        lambda one: _less(one.usual.server_s, one.silent.server_s),
-        "sent as it comes, less the same sent whole in the end; by the server's clock",
-    ),
-    (DELIVERY, lambda one: _less(one.usual.client_s, one.usual.server_s), "the client's clock less the server's"),
-)
-
-
 def _part(rounds: Sequence[Round], name: str, value: Callable[[Round], float | None], how: str) -> Part | None:
     values = [found for found in map(value, rounds) if found is not None]
     if not values:
@@ -151,16 +141,34 @@ def _notes(found: Sequence[Part], rest: Difference, step: Step | None) -> tuple[
     return tuple(notes)
 
 
-# A check on the parts of a token from another side: for how long the GPU had nothing to do meanwhile.
-#
-# The driver counts the share of time in which any kernel ran. What the server does beside the step (sampling, sending,
-# handing over between its threads) leaves the GPU idle, so both should come to about the same.
+def _less(first: float | None, second: float | None) -> float | None:
+    return first - second if first is not None and second is not None else None
 
-_CLEAR = 0.02  # Of the token: less than this is below what the driver's counter shows, which has whole percents
+
+def _sampling(one: Round) -> float | None:
+    """By the server's clock where it has one, because the client's adds the noise of the way."""
+    by_server = _less(one.usual.server_s, one.greedy.server_s)
+    return by_server if by_server is not None else _less(one.usual.client_s, one.greedy.client_s)
+
+
+_Way = tuple[str, Callable[[Round], float | None], str]
+_WAYS: tuple[_Way, ...] = (
+    (SAMPLING, _sampling, "as it is set up, less the same without samplers"),
+    (
+        STREAMING,
+        lambda one: _less(one.usual.server_s, one.silent.server_s),
+        "sent as it comes, less the same sent whole in the end; by the server's clock",
+    ),
+    (DELIVERY, lambda one: _less(one.usual.client_s, one.usual.server_s), "the client's clock less the server's"),
+)
 
 
 def checked_by_idle(parts: Parts, telemetry: Telemetry | None) -> Parts:
-    """The same, with the time for which the busiest GPU had nothing to do while tokens were generated."""
+    """The same, with the time for which the busiest GPU had nothing to do while tokens were generated.
+
+    The driver counts the share of time in which any kernel ran. What the server does beside the step (sampling,
+    sending, handing over between its threads) leaves the GPU idle, so both should come to about the same.
+    """
     phases = telemetry.phases if telemetry else ()
     decode = [gpu.figures for phase in phases if phase.phase == "decode" for gpu in phase.gpus]
     busy = max((figures["busy"].mean for figures in decode if "busy" in figures), default=None)
@@ -177,3 +185,29 @@ def checked_by_idle(parts: Parts, telemetry: Telemetry | None) -> Parts:
     elif abs(idle - beside) >= max(idle, beside) / 2:
         note = f"{note}: they do not agree"
     return msgspec.structs.replace(parts, gpu_idle_s=idle, notes=(*parts.notes, note))
+
+
+def step_at(rows: Sequence[BenchRow], depth: float) -> Step | None:
+    """The step from the test nearest to that depth; None where none is near.
+
+    llama-bench times the same computation that a server does for one user: one token, its logits copied back, and a
+    wait for the device. Random tokens take the place of sampled ones. The deeper the context, the longer the step,
+    so only a test at about the same depth stands for it.
+    """
+    near = [row for row in rows if generates(row) and abs(middle_depth(row) - depth) <= FARTHEST_TOKENS]
+    if not near:
+        return None
+    row = min(near, key=lambda row: abs(middle_depth(row) - depth))
+    # From every repeat where the output has them, else from their mean alone, which has no interval
+    spread = spread_of([ns / 1e9 / row.n_gen for ns in row.samples_ns if ns > 0] or [1 / row.avg_ts])
+    return Step(spread.median, spread.low, spread.high, f"llama-bench, {row.test}")
+
+
+def generates(row: BenchRow) -> bool:
+    """Whether the test generates and nothing else."""
+    return row.n_gen > 0 and not row.n_prompt and row.avg_ts > 0
+
+
+def middle_depth(row: BenchRow) -> float:
+    """The context that the tokens of the test found, on average."""
+    return row.n_depth + (row.n_gen - 1) / 2

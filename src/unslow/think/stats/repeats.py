@@ -16,69 +16,10 @@ from typing import NamedTuple
 
 from unslow.facts.bench import Spread
 
-_TERMS, _CLOSE, _TINY = 400, 1e-12, 1e-300
-_FARTHEST, _MOST_STEPS = 1e6, 60
-
-
-def two_sided_p(t: float, df: float) -> float:
-    """How often chance alone gives a value at least as far from 0 as `t`."""
-    if math.isnan(t) or df <= 0:
-        return 1.0
-    return min(1.0, incomplete_beta(df / 2, 0.5, df / (df + t * t)))
-
-
-@lru_cache(maxsize=1024)
-def student_quantile(confidence: float, df: float) -> float:
-    """The t that chance stays within, on both sides, with that confidence; at most a million.
-
-    By Newton's steps from the normal distribution, which lies below every t: the tail is convex, so none goes too far.
-    """
-    t = statistics.NormalDist().inv_cdf((1 + confidence) / 2)
-    log_front = math.lgamma((df + 1) / 2) - math.lgamma(df / 2) - math.log(df * math.pi) / 2
-    for _ in range(_MOST_STEPS):
-        density = math.exp(log_front - (df + 1) / 2 * math.log1p(t * t / df))
-        step = (two_sided_p(t, df) - (1 - confidence)) / (2 * density)
-        t += step
-        if abs(step) <= _CLOSE * t or t > _FARTHEST:
-            break
-    return min(t, _FARTHEST)
-
-
-def incomplete_beta(a: float, b: float, x: float) -> float:
-    """The regularised incomplete beta function, by its continued fraction on the side where that converges fast."""
-    if x <= 0 or x >= 1:
-        return 0.0 if x <= 0 else 1.0
-    log_front = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)
-    if x < (a + 1) / (a + b + 2):
-        return math.exp(log_front) * _fraction(a, b, x) / a
-    return 1 - math.exp(log_front) * _fraction(b, a, 1 - x) / b
-
-
-def _fraction(a: float, b: float, x: float) -> float:
-    """The continued fraction of the incomplete beta function, evaluated from the front."""
-    numerator, denominator = 1.0, _kept_from_zero(1 - (a + b) * x / (a + 1))
-    denominator = 1 / denominator
-    value = denominator
-    for m in range(1, _TERMS):
-        even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
-        odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
-        for term in (even, odd):
-            denominator = 1 / _kept_from_zero(1 + term * denominator)
-            numerator = _kept_from_zero(1 + term / numerator)
-            value *= denominator * numerator
-        if abs(denominator * numerator - 1) < _CLOSE:
-            break
-    return value
-
-
-def _kept_from_zero(value: float) -> float:
-    return value if abs(value) > _TINY else _TINY
-
-
-# Whether repeats of one measurement are of one kind, and what was seen where not: an outlier, a trend, two groups.
-#
-# Differences that nobody would act on are none: repeats within 5 % of each other agree, whatever pattern they make.
-
+CONFIDENCE = 0.95
+FEWEST_FOR_ORDER = 6
+FEWEST_FOR_STUDENT = 3
+"""Of two values Student's t spans orders of magnitude (its factor is 12.7): their range is all that can be said."""
 FEWEST = 3
 NOTICEABLE = 0.05
 _APART = 4.0
@@ -88,10 +29,101 @@ _SCATTER = 0.05
 _MOST_PAIRED = 200
 """Values whose pairs are looked at: all pairs of the thousands that a long run has would fill the memory."""
 _NUMBERS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
+_MAD_TO_SIGMA = 1.4826
+_SMALL_SAMPLE = {2: 1.196, 3: 1.495, 4: 1.363, 5: 1.206, 6: 1.200, 7: 1.140, 8: 1.129, 9: 1.107}
+"""What makes the median absolute deviation of so few normal values right on average (Croux and Rousseeuw, 1992)."""
+_LARGEST = 1e18
+_TERMS, _CLOSE, _TINY = 400, 1e-12, 1e-300
+_FARTHEST, _MOST_STEPS = 1e6, 60
+
+
+class Difference(NamedTuple):
+    """The median of a few differences, and where it lies with 95 % confidence."""
+
+    middle: float
+    low: float
+    high: float
+
+    @property
+    def told_apart(self) -> bool:
+        """Whether it is more than nothing."""
+        return self.low > 0
+
+
+def spread_of(values: Sequence[float]) -> Spread:
+    """The median of at least one value, with its interval; that of a single value has no width, and `count` says so."""
+    ordered = sorted(values)
+    low, high = _interval(ordered)
+    middle = statistics.median(ordered)
+    return Spread(
+        median=middle,
+        low=low,
+        high=min(high, _LARGEST),
+        count=len(ordered),
+        spread=robust_deviation(ordered) / middle if middle > 0 else 0.0,
+        agree=not disagreement(values),
+    )
+
+
+def _interval(ordered: Sequence[float]) -> tuple[float, float]:
+    if len(ordered) >= FEWEST_FOR_ORDER:
+        below = outermost_rank(len(ordered))
+        return ordered[below], ordered[-1 - below]
+    if len(ordered) < FEWEST_FOR_STUDENT or ordered[0] <= 0:
+        return ordered[0], ordered[-1]
+    logs = [math.log(value) for value in ordered]
+    centre, reach = statistics.fmean(logs), student_quantile(CONFIDENCE, len(logs) - 1) * statistics.stdev(logs)
+    half = reach / math.sqrt(len(logs))
+    middle = statistics.median(ordered)
+    return min(math.exp(max(centre - half, -700.0)), middle), max(math.exp(min(centre + half, 700.0)), middle)
+
+
+def outermost_rank(count: int) -> int:
+    """How many values may be left out on each side of the interval: the median is as likely above as below each."""
+    outside, rank = 2 * _chance(count, 0), 0
+    while True:
+        outside += 2 * _chance(count, rank + 1)
+        if outside > 1 - CONFIDENCE:
+            return rank
+        rank += 1
+
+
+def _chance(count: int, below: int) -> float:
+    """How likely so many of all values lie below the median; by logarithms, since a long run has thousands of them."""
+    ways = math.lgamma(count + 1) - math.lgamma(below + 1) - math.lgamma(count - below + 1)
+    return math.exp(ways - count * math.log(2))
+
+
+def robust_deviation(values: Sequence[float]) -> float:
+    """The standard deviation, from the median of the deviations, so that an outlier hardly counts."""
+    middle = statistics.median(values)
+    deviation = statistics.median(abs(value - middle) for value in values)
+    count = len(values)
+    return _MAD_TO_SIGMA * _SMALL_SAMPLE.get(count, count / (count - 0.8)) * deviation
+
+
+def paired_difference(values: Sequence[float]) -> Difference:
+    """The median of at least one difference: its interval lies between two of them where there are enough of them.
+
+    Fewer give Student's interval, which is wide. A single one tells nothing about noise, so its interval holds zero.
+    """
+    ordered, middle = sorted(values), statistics.median(values)
+    if len(ordered) >= FEWEST_FOR_ORDER:
+        skipped = outermost_rank(len(ordered))
+        return Difference(middle, ordered[skipped], ordered[-1 - skipped])
+    if len(ordered) == 1:
+        return Difference(middle, min(0.0, middle), max(0.0, middle))
+    half = student_quantile(CONFIDENCE, len(ordered) - 1) * statistics.stdev(ordered) / len(ordered) ** 0.5
+    mean = statistics.fmean(ordered)
+    return Difference(middle, min(mean - half, middle), max(mean + half, middle))
 
 
 def disagreement(values: Sequence[float], *, lower_is_better: bool = False) -> str:
-    """One sentence on what was seen, in the order of the repeats; empty where they agree or are fewer than three."""
+    """One sentence on what was seen, in the order of the repeats; empty where they agree or are fewer than three.
+
+    Differences that nobody would act on are none: repeats within 5 % of each other agree, whatever pattern they
+    make.
+    """
     middle = statistics.median(values) if values else 0.0
     if len(values) < FEWEST or middle <= 0 or max(values) - min(values) < NOTICEABLE * middle:
         return ""
@@ -142,92 +174,56 @@ def _trend(values: Sequence[float], *, lower_is_better: bool) -> str:
     return f"{what} {verb} from repeat to repeat, by {abs(end / start - 1):.0%} from the start to the end"
 
 
-CONFIDENCE = 0.95
-FEWEST_FOR_ORDER = 6
-FEWEST_FOR_STUDENT = 3
-"""Of two values Student's t spans orders of magnitude (its factor is 12.7): their range is all that can be said."""
-_MAD_TO_SIGMA = 1.4826
-_SMALL_SAMPLE = {2: 1.196, 3: 1.495, 4: 1.363, 5: 1.206, 6: 1.200, 7: 1.140, 8: 1.129, 9: 1.107}
-"""What makes the median absolute deviation of so few normal values right on average (Croux and Rousseeuw, 1992)."""
-_LARGEST = 1e18
+@lru_cache(maxsize=1024)
+def student_quantile(confidence: float, df: float) -> float:
+    """The t that chance stays within, on both sides, with that confidence; at most a million.
 
-
-def spread_of(values: Sequence[float]) -> Spread:
-    """The median of at least one value, with its interval; that of a single value has no width, and `count` says so."""
-    ordered = sorted(values)
-    low, high = _interval(ordered)
-    middle = statistics.median(ordered)
-    return Spread(
-        median=middle,
-        low=low,
-        high=min(high, _LARGEST),
-        count=len(ordered),
-        spread=robust_deviation(ordered) / middle if middle > 0 else 0.0,
-        agree=not disagreement(values),
-    )
-
-
-def robust_deviation(values: Sequence[float]) -> float:
-    """The standard deviation, from the median of the deviations, so that an outlier hardly counts."""
-    middle = statistics.median(values)
-    deviation = statistics.median(abs(value - middle) for value in values)
-    count = len(values)
-    return _MAD_TO_SIGMA * _SMALL_SAMPLE.get(count, count / (count - 0.8)) * deviation
-
-
-def _interval(ordered: Sequence[float]) -> tuple[float, float]:
-    if len(ordered) >= FEWEST_FOR_ORDER:
-        below = outermost_rank(len(ordered))
-        return ordered[below], ordered[-1 - below]
-    if len(ordered) < FEWEST_FOR_STUDENT or ordered[0] <= 0:
-        return ordered[0], ordered[-1]
-    logs = [math.log(value) for value in ordered]
-    centre, reach = statistics.fmean(logs), student_quantile(CONFIDENCE, len(logs) - 1) * statistics.stdev(logs)
-    half = reach / math.sqrt(len(logs))
-    middle = statistics.median(ordered)
-    return min(math.exp(max(centre - half, -700.0)), middle), max(math.exp(min(centre + half, 700.0)), middle)
-
-
-def outermost_rank(count: int) -> int:
-    """How many values may be left out on each side of the interval: the median is as likely above as below each."""
-    outside, rank = 2 * _chance(count, 0), 0
-    while True:
-        outside += 2 * _chance(count, rank + 1)
-        if outside > 1 - CONFIDENCE:
-            return rank
-        rank += 1
-
-
-def _chance(count: int, below: int) -> float:
-    """How likely so many of all values lie below the median; by logarithms, since a long run has thousands of them."""
-    ways = math.lgamma(count + 1) - math.lgamma(below + 1) - math.lgamma(count - below + 1)
-    return math.exp(ways - count * math.log(2))
-
-
-class Difference(NamedTuple):
-    """The median of a few differences, and where it lies with 95 % confidence."""
-
-    middle: float
-    low: float
-    high: float
-
-    @property
-    def told_apart(self) -> bool:
-        """Whether it is more than nothing."""
-        return self.low > 0
-
-
-def paired_difference(values: Sequence[float]) -> Difference:
-    """The median of at least one difference: its interval lies between two of them where there are enough of them.
-
-    Fewer give Student's interval, which is wide. A single one tells nothing about noise, so its interval holds zero.
+    By Newton's steps from the normal distribution, which lies below every t: the tail is convex, so none goes too far.
     """
-    ordered, middle = sorted(values), statistics.median(values)
-    if len(ordered) >= FEWEST_FOR_ORDER:
-        skipped = outermost_rank(len(ordered))
-        return Difference(middle, ordered[skipped], ordered[-1 - skipped])
-    if len(ordered) == 1:
-        return Difference(middle, min(0.0, middle), max(0.0, middle))
-    half = student_quantile(CONFIDENCE, len(ordered) - 1) * statistics.stdev(ordered) / len(ordered) ** 0.5
-    mean = statistics.fmean(ordered)
-    return Difference(middle, min(mean - half, middle), max(mean + half, middle))
+    t = statistics.NormalDist().inv_cdf((1 + confidence) / 2)
+    log_front = math.lgamma((df + 1) / 2) - math.lgamma(df / 2) - math.log(df * math.pi) / 2
+    for _ in range(_MOST_STEPS):
+        density = math.exp(log_front - (df + 1) / 2 * math.log1p(t * t / df))
+        step = (two_sided_p(t, df) - (1 - confidence)) / (2 * density)
+        t += step
+        if abs(step) <= _CLOSE * t or t > _FARTHEST:
+            break
+    return min(t, _FARTHEST)
+
+
+def two_sided_p(t: float, df: float) -> float:
+    """How often chance alone gives a value at least as far from 0 as `t`."""
+    if math.isnan(t) or df <= 0:
+        return 1.0
+    return min(1.0, incomplete_beta(df / 2, 0.5, df / (df + t * t)))
+
+
+def incomplete_beta(a: float, b: float, x: float) -> float:
+    """The regularised incomplete beta function, by its continued fraction on the side where that converges fast."""
+    if x <= 0 or x >= 1:
+        return 0.0 if x <= 0 else 1.0
+    log_front = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)
+    if x < (a + 1) / (a + b + 2):
+        return math.exp(log_front) * _fraction(a, b, x) / a
+    return 1 - math.exp(log_front) * _fraction(b, a, 1 - x) / b
+
+
+def _fraction(a: float, b: float, x: float) -> float:
+    """The continued fraction of the incomplete beta function, evaluated from the front."""
+    numerator, denominator = 1.0, _kept_from_zero(1 - (a + b) * x / (a + 1))
+    denominator = 1 / denominator
+    value = denominator
+    for m in range(1, _TERMS):
+        even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
+        odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
+        for term in (even, odd):
+            denominator = 1 / _kept_from_zero(1 + term * denominator)
+            numerator = _kept_from_zero(1 + term / numerator)
+            value *= denominator * numerator
+        if abs(denominator * numerator - 1) < _CLOSE:
+            break
+    return value
+
+
+def _kept_from_zero(value: float) -> float:
+    return value if abs(value) > _TINY else _TINY

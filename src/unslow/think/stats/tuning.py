@@ -29,6 +29,12 @@ from unslow.think.stats.verification_report import IntervalShown
 SCHEMA = "unslow.tune/1"
 Verdict = Literal["faster", "default_is_best", "cannot_tell", "failed"]
 """faster: than llama.cpp's own choice, by more than noise. failed: nothing ran."""
+FIRST_SHARE = 0.5  # Of the time, for the first round: what is measured once has still to be measured again
+FEWEST_PAIRS = 3  # Of rounds, before anybody is called slower: two can agree by chance
+WORTH = 0.01  # Of speed, as a logarithm: whoever is slower by less may as well stay
+_FEWEST_ROUNDS = 2
+_STALL, _STALL_S = 4.0, 10.0  # Times the usual, and seconds more, that nothing but a stall explains
+_ENDLESS = 10.0  # Ten times faster is no interval any more
 
 
 class TrialShown(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,15 +100,6 @@ class TuneReport(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
 
-# Successive halving: a stage gets the same share of the time as every other, so that the fewer are left, the more
-# rounds each of them has. Two leave earlier: whoever fails, and whoever is surely slower than the leader. The
-# references stay until the interval of the leader's gain over them is narrow.
-
-FIRST_SHARE = 0.5  # Of the time, for the first round: what is measured once has still to be measured again
-FEWEST_PAIRS = 3  # Of rounds, before anybody is called slower: two can agree by chance
-WORTH = 0.01  # Of speed, as a logarithm: whoever is slower by less may as well stay
-
-
 class Turn(NamedTuple):
     """Whom to measure next, and in which round."""
 
@@ -118,7 +115,12 @@ class Dropped(NamedTuple):
 
 
 class Halving:
-    """Who is measured next, who is left, and who leads; the indexes are those of the candidates."""
+    """Who is measured next, who is left, and who leads; the indexes are those of the candidates.
+
+    Successive halving: a stage gets the same share of the time as every other, so that the fewer are left, the more
+    rounds each of them has. Two leave earlier: whoever fails, and whoever is surely slower than the leader. The
+    references stay until the interval of the leader's gain over them is narrow.
+    """
 
     def __init__(self, count: int, budget_s: float, references: Collection[int] = (0,), seed: int = 0) -> None:
         self.budget_s, self.references = budget_s, frozenset(references)
@@ -281,11 +283,6 @@ def _slower(gain: Gain) -> str:
     if gain.middle <= 0:
         return f"no faster than the best in {rounds}"
     return f"takes {math.expm1(gain.middle):.1%} longer than the best in {rounds}"
-
-
-_FEWEST_ROUNDS = 2
-_STALL, _STALL_S = 4.0, 10.0  # Times the usual, and seconds more, that nothing but a stall explains
-_ENDLESS = 10.0  # Ten times faster is no interval any more
 
 
 class Measured(NamedTuple):

@@ -14,6 +14,15 @@ from unslow.think.plan.report import ChangeShown, GoalShown, OptionShown, PlanRe
 
 Kind = Literal["default", "plan", "option", "neighbour"]
 Settings = dict[Knob, Setting]
+Step = tuple[str, Settings]  # A few words, and what is turned; None takes a setting away
+MOST = 16  # More of them would share the time so that none is measured well
+DEFAULT = 0
+OWN_CHOICE = "llama.cpp's own choice"
+SMALLEST_BATCH, LARGEST_BATCH = 64, 4096
+_EQUAL = 0.001  # Of perplexity: what the plan calls equal too
+_WIDER = 16 / 8.5  # A number of 16 bits over one of q8_0, which has a scale for each block of 32
+_DRAFT_OVER = 1.5  # What a draft model takes for each byte of its file: it has a cache and buffers of its own
+_LAYERS = re.compile(r"blk\\?\.\(?([\d|]+)\)?\\?\.")
 
 
 class Candidate(NamedTuple):
@@ -23,6 +32,18 @@ class Candidate(NamedTuple):
     kind: Kind
     settings: tuple[ChangeShown, ...]
     speed: SpeedShown | None = None
+
+
+class Candidates(NamedTuple):
+    """All of them, llama.cpp's own choice first, then by how much is expected of them."""
+
+    all: tuple[Candidate, ...]
+    plan: int | None  # Which of them the plan recommends: it may be llama.cpp's own choice
+
+    @property
+    def references(self) -> tuple[int, ...]:
+        """Those that every other is held against."""
+        return (DEFAULT,) if self.plan in (None, DEFAULT) else (DEFAULT, self.plan or DEFAULT)
 
 
 class Hand(NamedTuple):
@@ -69,6 +90,55 @@ class Around(NamedTuple):
         return min(((device.free_bytes or 0) - device.margin_bytes for device in used), default=0)
 
 
+def candidates_of(plan: PlanReport, hand: Hand) -> Candidates:
+    """What to measure, without doubles."""
+    best = plan.options[plan.recommended] if plan.recommended is not None else None
+    usual = _default(plan, best)
+    around = Around(as_settings(best.settings) if best else usual, plan.goal, hand, best)
+    same = best if best and around.settings == usual else None if plan.of_running else plan.current
+    every = [Candidate(OWN_CHOICE, "default", as_changes(usual), same.speed if same else None)]
+    if best:
+        every.append(Candidate(f"the plan: {best.name}", "plan", best.settings, best.speed))
+    front = [option for option in plan.options if option is not best and _serves(option, plan, best)]
+    front.sort(key=lambda option: option.speed.request_s.mid if option.speed else float("inf"))
+    every += [Candidate(option.name, "option", option.settings, option.speed) for option in front]
+    for words, changes in (*steps_around(around), *moves_around(around)):
+        turned: Settings = {knob: v for knob, v in {**around.settings, **changes}.items() if v is not None}
+        every.append(Candidate(f"the plan, {words}", "neighbour", as_changes(turned)))
+    found: dict[frozenset[tuple[str, object]], Candidate] = {}
+    for candidate in every:
+        found.setdefault(_key(candidate.settings), candidate)
+    chosen = _key(best.settings) if best else None
+    at = next((n for n, key in enumerate(found) if key == chosen and n < MOST), None)
+    return Candidates(tuple(found.values())[:MOST], at)
+
+
+def _default(plan: PlanReport, best: OptionShown | None) -> Settings:
+    """Only what the work itself asks for: the same context and slots for all, or it would be no comparison."""
+    planned = as_settings(best.settings) if best else {}
+    users = max(1, plan.goal.users)
+    slots = planned.get(Knob.PARALLEL) or (users if users > 1 else None)
+    context = planned.get(Knob.CONTEXT_LENGTH) or plan.goal.context * users
+    return {Knob.CONTEXT_LENGTH: context, **({Knob.PARALLEL: slots} if slots else {})}
+
+
+def _serves(option: OptionShown, plan: PlanReport, best: OptionShown | None) -> bool:
+    context = best.context if best else plan.goal.context
+    file = as_settings(option.settings).get(Knob.MODEL_FILE)
+    if option.context != context or (file is not None and not str(file).lower().endswith(".gguf")):
+        return False
+    increase, floor = option.quality.perplexity_increase, plan.goal.worst_perplexity_increase
+    if floor is not None:
+        return increase is not None and increase <= floor
+    known = best.quality.perplexity_increase if best else None
+    return increase is not None and known is not None and increase <= known + _EQUAL
+
+
+def _key(settings: tuple[ChangeShown, ...]) -> frozenset[tuple[str, object]]:
+    """What two candidates that are the same have in common."""
+    return frozenset((change.knob, change.value) for change in settings if change.value is not None)
+
+
 def as_changes(settings: Settings) -> tuple[ChangeShown, ...]:
     """Settings as a plan has them."""
     return tuple(ChangeShown(knob=knob.value, value=value) for knob, value in settings.items())
@@ -78,12 +148,6 @@ def as_settings(changes: tuple[ChangeShown, ...]) -> Settings:
     """A plan's settings by knob; those that this version does not know are left out."""
     known = {knob.value: knob for knob in Knob}
     return {known[change.knob]: change.value for change in changes if change.knob in known}
-
-
-Step = tuple[str, Settings]  # A few words, and what is turned; None takes a setting away
-SMALLEST_BATCH, LARGEST_BATCH = 64, 4096
-_WIDER = 16 / 8.5  # A number of 16 bits over one of q8_0, which has a scale for each block of 32
-_DRAFT_OVER = 1.5  # What a draft model takes for each byte of its file: it has a cache and buffers of its own
 
 
 def steps_around(around: Around) -> Iterator[Step]:
@@ -167,16 +231,12 @@ def _draft(around: Around) -> Iterator[Step]:
 _STEPS: tuple[Callable[[Around], Iterator[Step]], ...] = (_threads, _draft, _micro_batch, _cache, _load_mode)
 
 
-# A layer more or less on the GPU, and whole layers against feed-forward matrices: steps of where weights lie.
-#
-# More to the host is always safe. Less of it needs memory, which is counted from the option's own figures and the sizes
-# of the model's tensors, the cache of a layer with it.
-
-_LAYERS = re.compile(r"blk\\?\.\(?([\d|]+)\)?\\?\.")
-
-
 def moves_around(around: Around) -> Iterator[Step]:
-    """Every step of a plan that says itself where things lie; none where llama.cpp places them, or several GPUs do."""
+    """Every step of a plan that says itself where things lie; none where llama.cpp places them, or several GPUs do.
+
+    More to the host is always safe. Less of it needs memory, which is counted from the option's own figures and the
+    sizes of the model's tensors, the cache of a layer with it.
+    """
     layers = around.settings.get(Knob.GPU_LAYERS)
     if around.is_on_cpu or not isinstance(layers, int) or layers < 0 or Knob.TENSOR_SPLIT in around.settings:
         return
@@ -243,70 +303,3 @@ def full_bytes(around: Around, layers: Sequence[int]) -> int:
 def _fewest(sizes: Sequence[int], needed: float) -> int | None:
     """How many from the first on have so much together; None where all have less."""
     return next((count for count, total in enumerate(accumulate(sizes), 1) if total >= needed), None)
-
-
-MOST = 16  # More of them would share the time so that none is measured well
-_EQUAL = 0.001  # Of perplexity: what the plan calls equal too
-DEFAULT = 0
-OWN_CHOICE = "llama.cpp's own choice"
-
-
-class Candidates(NamedTuple):
-    """All of them, llama.cpp's own choice first, then by how much is expected of them."""
-
-    all: tuple[Candidate, ...]
-    plan: int | None  # Which of them the plan recommends: it may be llama.cpp's own choice
-
-    @property
-    def references(self) -> tuple[int, ...]:
-        """Those that every other is held against."""
-        return (DEFAULT,) if self.plan in (None, DEFAULT) else (DEFAULT, self.plan or DEFAULT)
-
-
-def candidates_of(plan: PlanReport, hand: Hand) -> Candidates:
-    """What to measure, without doubles."""
-    best = plan.options[plan.recommended] if plan.recommended is not None else None
-    usual = _default(plan, best)
-    around = Around(as_settings(best.settings) if best else usual, plan.goal, hand, best)
-    same = best if best and around.settings == usual else None if plan.of_running else plan.current
-    every = [Candidate(OWN_CHOICE, "default", as_changes(usual), same.speed if same else None)]
-    if best:
-        every.append(Candidate(f"the plan: {best.name}", "plan", best.settings, best.speed))
-    front = [option for option in plan.options if option is not best and _serves(option, plan, best)]
-    front.sort(key=lambda option: option.speed.request_s.mid if option.speed else float("inf"))
-    every += [Candidate(option.name, "option", option.settings, option.speed) for option in front]
-    for words, changes in (*steps_around(around), *moves_around(around)):
-        turned: Settings = {knob: v for knob, v in {**around.settings, **changes}.items() if v is not None}
-        every.append(Candidate(f"the plan, {words}", "neighbour", as_changes(turned)))
-    found: dict[frozenset[tuple[str, object]], Candidate] = {}
-    for candidate in every:
-        found.setdefault(_key(candidate.settings), candidate)
-    chosen = _key(best.settings) if best else None
-    at = next((n for n, key in enumerate(found) if key == chosen and n < MOST), None)
-    return Candidates(tuple(found.values())[:MOST], at)
-
-
-def _default(plan: PlanReport, best: OptionShown | None) -> Settings:
-    """Only what the work itself asks for: the same context and slots for all, or it would be no comparison."""
-    planned = as_settings(best.settings) if best else {}
-    users = max(1, plan.goal.users)
-    slots = planned.get(Knob.PARALLEL) or (users if users > 1 else None)
-    context = planned.get(Knob.CONTEXT_LENGTH) or plan.goal.context * users
-    return {Knob.CONTEXT_LENGTH: context, **({Knob.PARALLEL: slots} if slots else {})}
-
-
-def _serves(option: OptionShown, plan: PlanReport, best: OptionShown | None) -> bool:
-    context = best.context if best else plan.goal.context
-    file = as_settings(option.settings).get(Knob.MODEL_FILE)
-    if option.context != context or (file is not None and not str(file).lower().endswith(".gguf")):
-        return False
-    increase, floor = option.quality.perplexity_increase, plan.goal.worst_perplexity_increase
-    if floor is not None:
-        return increase is not None and increase <= floor
-    known = best.quality.perplexity_increase if best else None
-    return increase is not None and known is not None and increase <= known + _EQUAL
-
-
-def _key(settings: tuple[ChangeShown, ...]) -> frozenset[tuple[str, object]]:
-    """What two candidates that are the same have in common."""
-    return frozenset((change.knob, change.value) for change in settings if change.value is not None)

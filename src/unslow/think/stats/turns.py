@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from unslow.think.stats.sweep_verdict import SweepVerdict
+from unslow.think.stats.best_value import SweepVerdict
 
 CACHED, REPROCESSED = 0.15, 0.85
 """The part of what the server had already that is computed again: blocks and the last token of an answer are some."""

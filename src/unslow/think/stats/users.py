@@ -7,63 +7,14 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from unslow.facts.bench import Pass
-from unslow.think.stats.sweep_verdict import SweepVerdict
-
-_WHOLE_WINDOW = 0.2
-"""Of the time in which tokens came: a shorter stretch in which all were answered at once is none to judge by."""
-
-
-class Burst(NamedTuple):
-    """What came of one round of so many users at once."""
-
-    together: float  # Tokens per second of all, while as many were answered at once as ever were
-    at_once: int  # How many were generated for at the same time
-    whole: bool  # Whether the figure is of a steady stretch; else of all the time in which tokens came
-
-
-def burst_of(passes: Sequence[Pass]) -> Burst | None:
-    """The round's figures, by the client's clock; None where nothing was generated."""
-    answered = [one for one in passes if one.client_last_token_s > one.client_first_token_s]
-    if not answered:
-        return None
-    spans = [(one.started_s + one.client_first_token_s, one.started_s + one.client_last_token_s) for one in answered]
-    at_once, since, until = _fullest(spans)
-    first, last = min(start for start, _ in spans), max(end for _, end in spans)
-    steady = until - since >= _WHOLE_WINDOW * (last - first)
-    if not steady:
-        since, until = first, last
-    # The tokens after the first of each answer, as if they had come evenly
-    came = sum(
-        max(0, one.generated_tokens - 1) * max(0.0, min(until, end) - max(since, start)) / (end - start)
-        for one, (start, end) in zip(answered, spans, strict=True)
-    )
-    return Burst(came / (until - since), at_once, steady)
-
-
-def _fullest(spans: Sequence[tuple[float, float]]) -> tuple[int, float, float]:
-    """The most that were answered at once, and from when to when: the first and the last moment it was so many."""
-    edges = sorted([(start, 1) for start, _ in spans] + [(end, -1) for _, end in spans])
-    count, counts = 0, []
-    for (at, step), (until, _) in pairwise(edges):
-        count += step
-        if until > at:
-            counts.append((count, at, until))
-    most = max(count for count, _, _ in counts)
-    full = [(at, until) for count, at, until in counts if count == most]
-    return most, full[0][0], full[-1][1]
-
-
-def median_burst(bursts: Sequence[Burst]) -> Burst:
-    """The round in the middle: its speed, and how many were answered at once in most rounds."""
-    at_once = statistics.median_high([burst.at_once for burst in bursts])
-    together = statistics.median(burst.together for burst in bursts)
-    return Burst(together, at_once, all(burst.whole for burst in bursts))
-
+from unslow.think.stats.best_value import SweepVerdict
 
 GAIN = 0.10  # Users beyond which the server gives less than this more, for twice as many, are beyond the knee
 FALL = 0.10  # What counts as less than before: rounds of a calm machine differ by less
 FAILING = 0.25
 _ALIKE = 0.05
+_WHOLE_WINDOW = 0.2
+"""Of the time in which tokens came: a shorter stretch in which all were answered at once is none to judge by."""
 
 
 class UsersPoint(NamedTuple):
@@ -77,6 +28,14 @@ class UsersPoint(NamedTuple):
     expected: float | None = None
     among: tuple[float, float] | None = None
     """The least and the most that a round gave together; None where there was one."""
+
+
+class Burst(NamedTuple):
+    """What came of one round of so many users at once."""
+
+    together: float  # Tokens per second of all, while as many were answered at once as ever were
+    at_once: int  # How many were generated for at the same time
+    whole: bool  # Whether the figure is of a steady stretch; else of all the time in which tokens came
 
 
 def judge_users(points: Sequence[UsersPoint], slots: int | None = None) -> SweepVerdict:
@@ -178,3 +137,42 @@ def grows_no_more(points: Sequence[UsersPoint], slots: int | None = None) -> str
     limit = _slots_seen(good, slots)
     waited = limit is not None and good[-1].users >= 2 * limit
     return f"only {limit} users are answered at once" if waited else ""
+
+
+def burst_of(passes: Sequence[Pass]) -> Burst | None:
+    """The round's figures, by the client's clock; None where nothing was generated."""
+    answered = [one for one in passes if one.client_last_token_s > one.client_first_token_s]
+    if not answered:
+        return None
+    spans = [(one.started_s + one.client_first_token_s, one.started_s + one.client_last_token_s) for one in answered]
+    at_once, since, until = _fullest(spans)
+    first, last = min(start for start, _ in spans), max(end for _, end in spans)
+    steady = until - since >= _WHOLE_WINDOW * (last - first)
+    if not steady:
+        since, until = first, last
+    # The tokens after the first of each answer, as if they had come evenly
+    came = sum(
+        max(0, one.generated_tokens - 1) * max(0.0, min(until, end) - max(since, start)) / (end - start)
+        for one, (start, end) in zip(answered, spans, strict=True)
+    )
+    return Burst(came / (until - since), at_once, steady)
+
+
+def _fullest(spans: Sequence[tuple[float, float]]) -> tuple[int, float, float]:
+    """The most that were answered at once, and from when to when: the first and the last moment it was so many."""
+    edges = sorted([(start, 1) for start, _ in spans] + [(end, -1) for _, end in spans])
+    count, counts = 0, []
+    for (at, step), (until, _) in pairwise(edges):
+        count += step
+        if until > at:
+            counts.append((count, at, until))
+    most = max(count for count, _, _ in counts)
+    full = [(at, until) for count, at, until in counts if count == most]
+    return most, full[0][0], full[-1][1]
+
+
+def median_burst(bursts: Sequence[Burst]) -> Burst:
+    """The round in the middle: its speed, and how many were answered at once in most rounds."""
+    at_once = statistics.median_high([burst.at_once for burst in bursts])
+    together = statistics.median(burst.together for burst in bursts)
+    return Burst(together, at_once, all(burst.whole for burst in bursts))

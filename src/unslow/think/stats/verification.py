@@ -37,6 +37,14 @@ from unslow.think.stats.verification_report import (
     WorkShown,
 )
 
+FEW, FEW_OF_ALL = 2, 0.05
+"""So many failures, or such a share of all requests, may be an accident that says nothing of the change."""
+LATE = 1.25  # Times as long as it was to take: from here on it is said
+_CROWDED = 0.05  # Of the time: what others take below it is not worth a word
+_WHOLE_S = 10.0  # Shorter times are told with a decimal
+_MOST_FAILURES = 5
+_OF_THE_START = ("runtime.pid", "runtime.url")
+
 
 class VerifyContext(NamedTuple):
     """What is known beside the two sides."""
@@ -54,8 +62,111 @@ class VerifyContext(NamedTuple):
     took_s: float | None = None  # How long it was to take, and took
 
 
-FEW, FEW_OF_ALL = 2, 0.05
-"""So many failures, or such a share of all requests, may be an accident that says nothing of the change."""
+def judge_verification(before: Side, after: Side, told: VerifyContext) -> VerifyReport:
+    """The report on two sides."""
+    figures, answers = compared_figures(before, after, told.way), judge_answers(before, after, told.allowed)
+    if not told.answers:
+        answers = msgspec.structs.replace(answers, wanted=False, because="they were not to be compared")
+    trouble = trouble_of(before, after, told.ended, apart=told.way == "apart")
+    verdict, because = _verdict(figures, answers, trouble, (before, after))
+    return VerifyReport(
+        unslow_version=told.unslow_version,
+        machine=told.machine,
+        way=told.way,
+        work=msgspec.convert(before.work, WorkShown, from_attributes=True),
+        verdict=verdict,
+        because=because,
+        figures=figures,
+        answers=answers,
+        before=_side(before),
+        after=_side(after),
+        changes=changes_of(before, after),
+        predicted=predicted_of(told.option, figures) if told.option else None,
+        notes=(*notes_of(before, after, told, figures), *told.notes),
+        interrupted=told.interrupted,
+        asked_s=told.asked_s,
+        took_s=told.took_s,
+    )
+
+
+def _verdict(
+    figures: tuple[FigureShown, ...],
+    answers: AnswersShown,
+    trouble: tuple[Verdict, str] | None,
+    sides: tuple[Side, Side],
+) -> tuple[Verdict, str]:
+    if answers.verdict == "changed":
+        return "answers_changed", answers.because
+    request = next((figure for figure in figures if figure.metric == REQUEST), None)
+    before, after = sides
+    if trouble:
+        until = f"; until then, a whole request: {request.because}" if request and after.failed_starts else ""
+        return trouble[0], f"{trouble[1]}{until}"
+    if request is None:
+        why = f": {(*before.failures, *after.failures)[-1]}" if before.failures or after.failures else ""
+        return "cannot_tell", f"no round was answered by both{why}"
+    still = "; whether it still answers as before can't be told" if _is_open(answers) else ""
+    return request.verdict, f"a whole request: {request.because}{still}"
+
+
+def verify_status(report: VerifyReport) -> int:
+    """The exit status: 0 faster or the same and answers as before, 1 slower, broken or other answers, 3 can't tell."""
+    if report.verdict in ("faster", "same"):
+        return 3 if _is_open(report.answers) else 0
+    return 3 if report.verdict == "cannot_tell" else 1
+
+
+def _is_open(answers: AnswersShown) -> bool:
+    return answers.wanted and answers.verdict == "cannot_tell"
+
+
+def _side(side: Side) -> SideShown:
+    shown = msgspec.convert(side, SideShown, from_attributes=True)
+    failures, failed_starts = side.failures[-_MOST_FAILURES:], side.failed_starts[-_MOST_FAILURES:]
+    return msgspec.structs.replace(shown, failures=failures, failed_starts=failed_starts)
+
+
+def changes_of(before: Side, after: Side) -> tuple[ChangeShown, ...]:
+    """Settings that differ, also those that only one of them tells; none where one of them was never seen."""
+    if any(side.runtime == "unknown" and not side.settings for side in (before, after)):
+        return ()
+    known = {"runtime": (before.runtime, after.runtime), "model": (before.model, after.model)}
+    names = [name for name in dict.fromkeys([*before.settings, *after.settings]) if name not in _OF_THE_START]
+    known |= {name: (before.settings.get(name, ""), after.settings.get(name, "")) for name in names}
+    return tuple(ChangeShown(setting=name, before=a, after=b) for name, (a, b) in known.items() if a != b)
+
+
+def compared_figures(before: Side, after: Side, way: Way) -> tuple[FigureShown, ...]:
+    """Every figure that both have, the whole request first."""
+    found = []
+    for metric in METRICS:
+        if way == "apart":
+            gain = apart_gain(metric, before, after)
+        else:
+            gains = paired_rounds(round_levels(before.samples, metric), round_levels(after.samples, metric))
+            gain = gain_of(gains) if gains else None
+        if gain is None:
+            continue
+        verdict = verdict_of(gain)
+        low, middle, high = (bounded_exp(log) for log in (gain.low, gain.middle, gain.high))
+        found.append(
+            FigureShown(
+                metric=metric,
+                before=_interval(metric, before),
+                after=_interval(metric, after),
+                speedup=IntervalShown(low=low, mid=middle, high=high),
+                rounds=gain.pairs,
+                verdict=verdict,
+                because=because_of(gain, verdict),
+            )
+        )
+    return tuple(found)
+
+
+def _interval(metric: str, side: Side) -> IntervalShown:
+    sign = -1 if metric in SLOWER_IS_MORE else 1
+    spread = spread_of([math.exp(sign * level) for level in round_levels(side.samples, metric).values()])
+    return IntervalShown(low=spread.low, mid=spread.median, high=spread.high)
 
 
 def trouble_of(before: Side, after: Side, ended: str, *, apart: bool) -> tuple[Verdict, str] | None:
@@ -115,55 +226,6 @@ def _promise_words(promised: float | None, request: FigureShown | None) -> str:
     return f"{said}: {held}"
 
 
-def work_of(goal: GoalShown) -> Work:
-    """The request that a plan was made for."""
-    return Work(prompt_tokens=goal.prompt_tokens, kept_tokens=goal.kept_tokens, answer_tokens=goal.answer_tokens)
-
-
-def chosen_option(plan: PlanReport, number: int | None) -> OptionShown | None:
-    """The option of that number, from 0 as in the JSON, else what the plan recommends; None where there is none."""
-    index = plan.recommended if number is None else number
-    return plan.options[index] if index is not None and 0 <= index < len(plan.options) else None
-
-
-def compared_figures(before: Side, after: Side, way: Way) -> tuple[FigureShown, ...]:
-    """Every figure that both have, the whole request first."""
-    found = []
-    for metric in METRICS:
-        if way == "apart":
-            gain = apart_gain(metric, before, after)
-        else:
-            gains = paired_rounds(round_levels(before.samples, metric), round_levels(after.samples, metric))
-            gain = gain_of(gains) if gains else None
-        if gain is None:
-            continue
-        verdict = verdict_of(gain)
-        low, middle, high = (bounded_exp(log) for log in (gain.low, gain.middle, gain.high))
-        found.append(
-            FigureShown(
-                metric=metric,
-                before=_interval(metric, before),
-                after=_interval(metric, after),
-                speedup=IntervalShown(low=low, mid=middle, high=high),
-                rounds=gain.pairs,
-                verdict=verdict,
-                because=because_of(gain, verdict),
-            )
-        )
-    return tuple(found)
-
-
-def _interval(metric: str, side: Side) -> IntervalShown:
-    sign = -1 if metric in SLOWER_IS_MORE else 1
-    spread = spread_of([math.exp(sign * level) for level in round_levels(side.samples, metric).values()])
-    return IntervalShown(low=spread.low, mid=spread.median, high=spread.high)
-
-
-LATE = 1.25  # Times as long as it was to take: from here on it is said
-_CROWDED = 0.05  # Of the time: what others take below it is not worth a word
-_WHOLE_S = 10.0  # Shorter times are told with a decimal
-
-
 def notes_of(before: Side, after: Side, told: VerifyContext, figures: Sequence[FigureShown]) -> tuple[str, ...]:
     """Every note, failures first."""
     sides = (("before", before), ("after", after))
@@ -217,79 +279,12 @@ def _drift_words(before: Side, after: Side) -> str:
     return f"measured at different times, so drift is not excluded: {seen}; the interval is wider for it"
 
 
-_MOST_FAILURES = 5
-_OF_THE_START = ("runtime.pid", "runtime.url")
+def work_of(goal: GoalShown) -> Work:
+    """The request that a plan was made for."""
+    return Work(prompt_tokens=goal.prompt_tokens, kept_tokens=goal.kept_tokens, answer_tokens=goal.answer_tokens)
 
 
-def judge_verification(before: Side, after: Side, told: VerifyContext) -> VerifyReport:
-    """The report on two sides."""
-    figures, answers = compared_figures(before, after, told.way), judge_answers(before, after, told.allowed)
-    if not told.answers:
-        answers = msgspec.structs.replace(answers, wanted=False, because="they were not to be compared")
-    trouble = trouble_of(before, after, told.ended, apart=told.way == "apart")
-    verdict, because = _verdict(figures, answers, trouble, (before, after))
-    return VerifyReport(
-        unslow_version=told.unslow_version,
-        machine=told.machine,
-        way=told.way,
-        work=msgspec.convert(before.work, WorkShown, from_attributes=True),
-        verdict=verdict,
-        because=because,
-        figures=figures,
-        answers=answers,
-        before=_side(before),
-        after=_side(after),
-        changes=changes_of(before, after),
-        predicted=predicted_of(told.option, figures) if told.option else None,
-        notes=(*notes_of(before, after, told, figures), *told.notes),
-        interrupted=told.interrupted,
-        asked_s=told.asked_s,
-        took_s=told.took_s,
-    )
-
-
-def verify_status(report: VerifyReport) -> int:
-    """The exit status: 0 faster or the same and answers as before, 1 slower, broken or other answers, 3 can't tell."""
-    if report.verdict in ("faster", "same"):
-        return 3 if _is_open(report.answers) else 0
-    return 3 if report.verdict == "cannot_tell" else 1
-
-
-def _is_open(answers: AnswersShown) -> bool:
-    return answers.wanted and answers.verdict == "cannot_tell"
-
-
-def _verdict(
-    figures: tuple[FigureShown, ...],
-    answers: AnswersShown,
-    trouble: tuple[Verdict, str] | None,
-    sides: tuple[Side, Side],
-) -> tuple[Verdict, str]:
-    if answers.verdict == "changed":
-        return "answers_changed", answers.because
-    request = next((figure for figure in figures if figure.metric == REQUEST), None)
-    before, after = sides
-    if trouble:
-        until = f"; until then, a whole request: {request.because}" if request and after.failed_starts else ""
-        return trouble[0], f"{trouble[1]}{until}"
-    if request is None:
-        why = f": {(*before.failures, *after.failures)[-1]}" if before.failures or after.failures else ""
-        return "cannot_tell", f"no round was answered by both{why}"
-    still = "; whether it still answers as before can't be told" if _is_open(answers) else ""
-    return request.verdict, f"a whole request: {request.because}{still}"
-
-
-def _side(side: Side) -> SideShown:
-    shown = msgspec.convert(side, SideShown, from_attributes=True)
-    failures, failed_starts = side.failures[-_MOST_FAILURES:], side.failed_starts[-_MOST_FAILURES:]
-    return msgspec.structs.replace(shown, failures=failures, failed_starts=failed_starts)
-
-
-def changes_of(before: Side, after: Side) -> tuple[ChangeShown, ...]:
-    """Settings that differ, also those that only one of them tells; none where one of them was never seen."""
-    if any(side.runtime == "unknown" and not side.settings for side in (before, after)):
-        return ()
-    known = {"runtime": (before.runtime, after.runtime), "model": (before.model, after.model)}
-    names = [name for name in dict.fromkeys([*before.settings, *after.settings]) if name not in _OF_THE_START]
-    known |= {name: (before.settings.get(name, ""), after.settings.get(name, "")) for name in names}
-    return tuple(ChangeShown(setting=name, before=a, after=b) for name, (a, b) in known.items() if a != b)
+def chosen_option(plan: PlanReport, number: int | None) -> OptionShown | None:
+    """The option of that number, from 0 as in the JSON, else what the plan recommends; None where there is none."""
+    index = plan.recommended if number is None else number
+    return plan.options[index] if index is not None and 0 <= index < len(plan.options) else None

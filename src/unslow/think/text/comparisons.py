@@ -26,117 +26,12 @@ from unslow.think.text.sides import (
 )
 from unslow.think.text.software import other_version, versions_in
 
-LEAST_RATIO = 1.3  # Times scatter more than rates: closer ones are the same
-_VERBS = {"doubles": 2.0, "doubled": 2.0, "triples": 3.0, "tripled": 3.0, "quadruples": 4.0, "quadrupled": 4.0}
-_COUNTED = {"twice": 2.0, "two": 2.0, "three": 3.0, "four": 4.0, "five": 5.0, "six": 6.0, "ten": 10.0}
-_VERB = re.compile(rf"\b({'|'.join(_VERBS)})\b[^.;]{{0,16}}\b(?:speed|throughput|performance|rate|tok\w*|t/s|tps|it)\b")
-_HALF = re.compile(r"\b(?:cuts?|reduc\w+|drops?)\b[^.;]{0,24}\b(?:in|by|to) half\b")
-_TIMES = re.compile(rf"\b({'|'.join(_COUNTED)}|\d{{1,3}}(?:\.\d)?)(?: ?x| times)?(?: as)? (?:faster|fast as|quicker)\b")
-_PERCENT = re.compile(r"\b(\d{1,3}) ?% (?:faster|quicker|more (?:speed|throughput|tok\w*))")
-_DURATION = re.compile(
-    r"(?<![\w./-])(\d{1,5}(?:\.\d{1,3})?)(?: ?- ?\d{1,5})? ?(ms|s|sec|seconds?|min|minutes?|m(?=[ ,;)]|$))"
-    r"(?![\w/]| ?(?:per|/) ?tok)"
-)
-_SECONDS = {"ms": 1e-3, "s": 1.0, "m": 60.0}
-_AGAINST = re.compile(r"[,;]|\bvs\b|\binstead of\b|\bto\b|\bthan\b|>|\bbut\b|\bagainst\b|\bwhile\b|\band\b|\bwas\b")
-_NO_RUN = re.compile(r"\b(?:pauses?|sleep|interval|timeout|ttl|keep|idle|every|context of|audio|video|uptime)\b")
-
-
-def told_gain(text: str) -> float | None:
-    """How many times faster something makes it, where a line says so."""
-    if match := _VERB.search(text):
-        return _VERBS[match[1]]
-    if _HALF.search(text):
-        return 2.0
-    if match := _TIMES.search(text):
-        factor = _COUNTED.get(match[1]) or float(match[1])
-        return factor if 1 < factor < 1e3 else None  # noqa: PLR2004 (more is no factor of a speed)
-    if match := _PERCENT.search(text):
-        return 1 + float(match[1]) / 100
-    return None
-
-
-def told_times(text: str) -> Iterator[Change]:
-    """`curl takes 3 s, the app 40 s`: two times that the line sets against one another, as rates of the whole."""
-    units = ((match[2] if match[2] == "ms" else match[2][0], match) for match in _DURATION.finditer(text))
-    found = [(float(match[1]) * _SECONDS[unit], match) for unit, match in units]
-    if len(found) != 2 or _NO_RUN.search(text):  # noqa: PLR2004 (a pair)
-        return
-    (first_s, first), (second_s, second) = found
-    if not _AGAINST.search(text[first.end() : second.start()]) or min(first_s, second_s) <= 0:
-        return
-    middle = text[first.end() : second.start()]
-    pair = ((first_s, text[: first.start()]), (second_s, f"{middle} {text[second.end() :]}"))
-    (fast_s, fast), (slow_s, slow) = sorted(pair)
-    if slow_s >= LEAST_RATIO * fast_s:
-        yield Change(1 / slow_s, 1 / fast_s, "total", sides=(slow, fast))
-
-
-# Trials that are told without figures: `4 threads are much faster than 8`, `the draft model lowers the speed`.
-# Which of two ways is the faster is as much an experiment as two speeds are; only how much stays open.
-
-_MUCH = r"(?:(?:much|far|way|a lot|significantly|noticeably|considerably|clearly|even|drastically|massively|\d+ ?%) )?"
-_TRIALS = (
-    # one way against another
-    re.compile(rf"\b{_MUCH}(?:slower|faster|quicker|worse|better)\b[^.;]{{0,30}}?\b(?:than|with|without|when|if|once)\b"),
-    re.compile(r"\bslow compared (?:to|with)\b"),
-    re.compile(r"\b(?:than|with|without|using|on)\b[^.;,]{0,40}\b(?:is|are|was|were|runs?|goes|gets)\b"
-               rf"[^.;]{{0,12}}\b{_MUCH}(?:slower|faster|quicker)\b"),
-    # what a thing does to the speed
-    re.compile(r"\b(?:lowers?|reduces?|hurts?|halves|slows?(?: down)?|degrades?|kills|cripples|costs|tanks|drops)\b"
-               r"[^.;]{0,16}\b(?:speed|performance|throughput|generation|inference|decod\w+|tok\w*|t/s|tps|it)\b"),
-    # what is well again without it
-    re.compile(r"\b(?:without|disabl\w+|remov\w+|turning off|switching off|off|unset\w*|no)\b[^.;]{0,40}"
-               r"\b(?:fixes|fixed|solves|solved|restores?d?|helps|helped|is fast|is fine|normal speed|full speed)\b"),
-    re.compile(r"\b(?:fast|fine|normal|full speed)\b[^.;]{0,12}\b(?:without|once|as soon as|only with|with)\b"),
-    re.compile(r"\b(?:fixed|solved|cured|restored|gone)\b[^.;]{0,24}\b(?:by|with|after|when|once)\b"),
-)  # fmt: skip
-_OF_SAMPLING = re.compile(
-    r"\b(?:slow(?:er|s|ed|ly|ness|down)?|collaps\w*|lower|drop\w*|poor|bad|degrad\w*|loss|below|less than"
-    r"|low|unusabl\w*|crawl\w*"
-    r"|tanks?|expensive|dominat\w*|bottleneck|takes|halv\w*|hang\w*|stall\w*|fast)\b"
-)
-_TIED = re.compile(
-    r"\b(?:with|when|whenever|using|uses?|if|once|enabl\w+|turn\w*|add\w*|set\w*|request\w*|makes?|caus\w+|slows?"
-    r"|due to"
-    r"|because|dominat\w*|expensive|takes?|costs?|is|are|for)\b"
-)
-"""What ties a thing to what it does: two words in one line are no trial yet."""
-_SAMPLING = {Topic.GRAMMAR, Topic.SAMPLER, Topic.LOGPROBS}
-"""What nobody blames who has not seen requests without it run faster: they are the rule."""
-_NO_TRIAL = re.compile(
-    r"\b(?:maybe|might|perhaps|probably|suspect\w*|think|guess\w*|assum\w*|possibly|wonder\w*|not sure|seems? like)\b"
-    r"|\?\s*$|\b(?:could|should|would|may) be\b"
-    r"|\bthan (?:it |i |they |we |one )?"
-    r"(?:expect\w*|should|before|usual|normal|advertised|claimed|hoped|possible|others?)\b"
-)
-_SENTENCE = re.compile(r"(?<=[.!?;])\s+")
-_CIRCUMSTANCES = {Topic.DEPTH, Topic.CONTEXT, Topic.EXPERTS}
-PROVABLE = {
-    Topic.CLIENT, Topic.GRAPHS, Topic.GRAMMAR, Topic.SAMPLER, Topic.LOGPROBS, Topic.THREADS, Topic.NUMA,
-    Topic.CPU_QUOTA, Topic.BATCH, Topic.CACHE, Topic.GPU_COUNT, Topic.SPLIT_MODE, Topic.TENSOR_PARALLEL, Topic.DRAFT,
-    Topic.CLOCKS, Topic.LINK, Topic.THINKING, Topic.DISK, Topic.LOAD_MODE, Topic.CONCURRENCY,
-}  # fmt: skip
-"""What may be proven by a direction alone: other quants, say, differ in speed by nature."""
-
-
-def worded_trial(text: str) -> tuple[Topic, ...]:
-    """What a sentence of a line tells a trial of, in words only."""
-    for sentence in _SENTENCE.split(text):
-        topics = tuple(topic for topic in topics_of(sentence) if topic not in _CIRCUMSTANCES)
-        if not topics or not set(topics) <= PROVABLE or _NO_TRIAL.search(sentence) or versions_in(sentence):
-            continue  # it guesses, hopes, or compares with no other way
-        patterns = (*_TRIALS, _OF_SAMPLING) if set(topics) <= _SAMPLING and _TIED.search(sentence) else _TRIALS
-        if any(pattern.search(sentence) for pattern in patterns):
-            return topics
-    return ()
-
-
 MOST_COMPARISONS = 50
 MOST_WAYS = 100  # Sentences that are heard on which way is slow, and on which is in use: a person writes fewer
 STAND_IN = 1.5  # How many times faster a side is that is only said to be; a word such as "much" is used of no less
-_LONGEST = 160
+LEAST_RATIO = 1.3  # Times scatter more than rates: closer ones are the same
 BOTH_LINES = " ; "  # Between the two lines of a pair
+_LONGEST = 160
 _SLOW = re.compile(
     r"\bslow|\b\d{1,3} ?m(?:in)? ?\d{1,2} ?s\b|\b\d{1,3}(?:\.\d)? ?(?:h|hours?)\b|\bpauses?\b|\bwaiting\b|\bdrop"
     r"|\bdeclin|\bhalv|\bdegrad|\bregress|\bworse\b|\bcrippl|\bdelay|\bwaits?\b|\bhang|\bstuck"
@@ -338,3 +233,111 @@ def _before_figures(text: str, told: Comparison) -> tuple[str, str]:
 
 def _is_near(figure: re.Match[str], speed: float) -> bool:
     return abs(float(figure[0]) - speed) <= _ROUNDED * speed
+
+
+_VERBS = {"doubles": 2.0, "doubled": 2.0, "triples": 3.0, "tripled": 3.0, "quadruples": 4.0, "quadrupled": 4.0}
+_COUNTED = {"twice": 2.0, "two": 2.0, "three": 3.0, "four": 4.0, "five": 5.0, "six": 6.0, "ten": 10.0}
+_VERB = re.compile(rf"\b({'|'.join(_VERBS)})\b[^.;]{{0,16}}\b(?:speed|throughput|performance|rate|tok\w*|t/s|tps|it)\b")
+_HALF = re.compile(r"\b(?:cuts?|reduc\w+|drops?)\b[^.;]{0,24}\b(?:in|by|to) half\b")
+_TIMES = re.compile(rf"\b({'|'.join(_COUNTED)}|\d{{1,3}}(?:\.\d)?)(?: ?x| times)?(?: as)? (?:faster|fast as|quicker)\b")
+_PERCENT = re.compile(r"\b(\d{1,3}) ?% (?:faster|quicker|more (?:speed|throughput|tok\w*))")
+
+
+def told_gain(text: str) -> float | None:
+    """How many times faster something makes it, where a line says so."""
+    if match := _VERB.search(text):
+        return _VERBS[match[1]]
+    if _HALF.search(text):
+        return 2.0
+    if match := _TIMES.search(text):
+        factor = _COUNTED.get(match[1]) or float(match[1])
+        return factor if 1 < factor < 1e3 else None  # noqa: PLR2004 (more is no factor of a speed)
+    if match := _PERCENT.search(text):
+        return 1 + float(match[1]) / 100
+    return None
+
+
+_DURATION = re.compile(
+    r"(?<![\w./-])(\d{1,5}(?:\.\d{1,3})?)(?: ?- ?\d{1,5})? ?(ms|s|sec|seconds?|min|minutes?|m(?=[ ,;)]|$))"
+    r"(?![\w/]| ?(?:per|/) ?tok)"
+)
+_SECONDS = {"ms": 1e-3, "s": 1.0, "m": 60.0}
+_AGAINST = re.compile(r"[,;]|\bvs\b|\binstead of\b|\bto\b|\bthan\b|>|\bbut\b|\bagainst\b|\bwhile\b|\band\b|\bwas\b")
+_NO_RUN = re.compile(r"\b(?:pauses?|sleep|interval|timeout|ttl|keep|idle|every|context of|audio|video|uptime)\b")
+
+
+def told_times(text: str) -> Iterator[Change]:
+    """`curl takes 3 s, the app 40 s`: two times that the line sets against one another, as rates of the whole."""
+    units = ((match[2] if match[2] == "ms" else match[2][0], match) for match in _DURATION.finditer(text))
+    found = [(float(match[1]) * _SECONDS[unit], match) for unit, match in units]
+    if len(found) != 2 or _NO_RUN.search(text):  # noqa: PLR2004 (a pair)
+        return
+    (first_s, first), (second_s, second) = found
+    if not _AGAINST.search(text[first.end() : second.start()]) or min(first_s, second_s) <= 0:
+        return
+    middle = text[first.end() : second.start()]
+    pair = ((first_s, text[: first.start()]), (second_s, f"{middle} {text[second.end() :]}"))
+    (fast_s, fast), (slow_s, slow) = sorted(pair)
+    if slow_s >= LEAST_RATIO * fast_s:
+        yield Change(1 / slow_s, 1 / fast_s, "total", sides=(slow, fast))
+
+
+_MUCH = r"(?:(?:much|far|way|a lot|significantly|noticeably|considerably|clearly|even|drastically|massively|\d+ ?%) )?"
+_TRIALS = (
+    # one way against another
+    re.compile(rf"\b{_MUCH}(?:slower|faster|quicker|worse|better)\b[^.;]{{0,30}}?\b(?:than|with|without|when|if|once)\b"),
+    re.compile(r"\bslow compared (?:to|with)\b"),
+    re.compile(r"\b(?:than|with|without|using|on)\b[^.;,]{0,40}\b(?:is|are|was|were|runs?|goes|gets)\b"
+               rf"[^.;]{{0,12}}\b{_MUCH}(?:slower|faster|quicker)\b"),
+    # what a thing does to the speed
+    re.compile(r"\b(?:lowers?|reduces?|hurts?|halves|slows?(?: down)?|degrades?|kills|cripples|costs|tanks|drops)\b"
+               r"[^.;]{0,16}\b(?:speed|performance|throughput|generation|inference|decod\w+|tok\w*|t/s|tps|it)\b"),
+    # what is well again without it
+    re.compile(r"\b(?:without|disabl\w+|remov\w+|turning off|switching off|off|unset\w*|no)\b[^.;]{0,40}"
+               r"\b(?:fixes|fixed|solves|solved|restores?d?|helps|helped|is fast|is fine|normal speed|full speed)\b"),
+    re.compile(r"\b(?:fast|fine|normal|full speed)\b[^.;]{0,12}\b(?:without|once|as soon as|only with|with)\b"),
+    re.compile(r"\b(?:fixed|solved|cured|restored|gone)\b[^.;]{0,24}\b(?:by|with|after|when|once)\b"),
+)  # fmt: skip
+_OF_SAMPLING = re.compile(
+    r"\b(?:slow(?:er|s|ed|ly|ness|down)?|collaps\w*|lower|drop\w*|poor|bad|degrad\w*|loss|below|less than"
+    r"|low|unusabl\w*|crawl\w*"
+    r"|tanks?|expensive|dominat\w*|bottleneck|takes|halv\w*|hang\w*|stall\w*|fast)\b"
+)
+_TIED = re.compile(
+    r"\b(?:with|when|whenever|using|uses?|if|once|enabl\w+|turn\w*|add\w*|set\w*|request\w*|makes?|caus\w+|slows?"
+    r"|due to"
+    r"|because|dominat\w*|expensive|takes?|costs?|is|are|for)\b"
+)
+"""What ties a thing to what it does: two words in one line are no trial yet."""
+_SAMPLING = {Topic.GRAMMAR, Topic.SAMPLER, Topic.LOGPROBS}
+"""What nobody blames who has not seen requests without it run faster: they are the rule."""
+_NO_TRIAL = re.compile(
+    r"\b(?:maybe|might|perhaps|probably|suspect\w*|think|guess\w*|assum\w*|possibly|wonder\w*|not sure|seems? like)\b"
+    r"|\?\s*$|\b(?:could|should|would|may) be\b"
+    r"|\bthan (?:it |i |they |we |one )?"
+    r"(?:expect\w*|should|before|usual|normal|advertised|claimed|hoped|possible|others?)\b"
+)
+_SENTENCE = re.compile(r"(?<=[.!?;])\s+")
+_CIRCUMSTANCES = {Topic.DEPTH, Topic.CONTEXT, Topic.EXPERTS}
+PROVABLE = {
+    Topic.CLIENT, Topic.GRAPHS, Topic.GRAMMAR, Topic.SAMPLER, Topic.LOGPROBS, Topic.THREADS, Topic.NUMA,
+    Topic.CPU_QUOTA, Topic.BATCH, Topic.CACHE, Topic.GPU_COUNT, Topic.SPLIT_MODE, Topic.TENSOR_PARALLEL, Topic.DRAFT,
+    Topic.CLOCKS, Topic.LINK, Topic.THINKING, Topic.DISK, Topic.LOAD_MODE, Topic.CONCURRENCY,
+}  # fmt: skip
+"""What may be proven by a direction alone: other quants, say, differ in speed by nature."""
+
+
+def worded_trial(text: str) -> tuple[Topic, ...]:
+    """What a sentence of a line tells a trial of, in words only.
+
+    Trials that are told without figures: `4 threads are much faster than 8`, `the draft model lowers the speed`.
+    Which of two ways is the faster is as much an experiment as two speeds are; only how much stays open.
+    """
+    for sentence in _SENTENCE.split(text):
+        topics = tuple(topic for topic in topics_of(sentence) if topic not in _CIRCUMSTANCES)
+        if not topics or not set(topics) <= PROVABLE or _NO_TRIAL.search(sentence) or versions_in(sentence):
+            continue  # it guesses, hopes, or compares with no other way
+        patterns = (*_TRIALS, _OF_SAMPLING) if set(topics) <= _SAMPLING and _TIED.search(sentence) else _TRIALS
+        if any(pattern.search(sentence) for pattern in patterns):
+            return topics
+    return ()

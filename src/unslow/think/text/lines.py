@@ -13,9 +13,9 @@ from unslow.think.claims.models import quants_said
 MOST_LINES = 2000  # Different lines: a person writes fewer
 MOST_CHARACTERS = 400_000  # Of them together, so that a hostile text costs seconds and not minutes
 LONGEST_LINE = 600
+MOST_PRINTED = 400
 _REPEATS, _SHAPE = 3, 80  # What comes more often, but for its digits, a program has printed
 _DIGITS = re.compile(r"\d+")
-
 # sequences that drive a terminal, then what is left of control characters and of marks that turn text around
 _ESCAPES = re.compile(r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|(?:\x1b\]|\x9d)[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?|\x1b.")
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
@@ -27,8 +27,9 @@ _PRINTED = re.compile(
     r"\w{0,60}(?:  +|: )|[|+][-=+| ]{4,}|\{\"|[}\]],?$)"
 )
 _DEBUG = re.compile(r"\b(?:DEBUG|TRACE)\b")
-MOST_PRINTED = 400
 _LABEL = re.compile(r"^\s*(?:[-*•>#]{1,4}\s+)?(?:\d{1,2}[.)]\s+)?")
+_SAME = str.maketrans({"→": ">", "⇒": ">", "➜": ">", "–": "-", "—": "-", "−": "-", "~": " ", "≈": " ",
+                       "’": "'", "‘": "'", "“": '"', "”": '"', "×": "x", "\xa0": " ", "İ": "i"})  # fmt: skip
 
 
 class Line(NamedTuple):
@@ -85,48 +86,6 @@ def plain_line(text: str) -> str:
     return text.translate(_SAME).lower()
 
 
-_SAME = str.maketrans({"→": ">", "⇒": ">", "➜": ">", "–": "-", "—": "-", "−": "-", "~": " ", "≈": " ",
-                       "’": "'", "‘": "'", "“": '"', "”": '"', "×": "x", "\xa0": " ", "İ": "i"})  # fmt: skip
-
-
-_STOPS = re.compile(r"[.!?](?=\s|$)")
-_ASKED = re.compile(
-    r"^\W*(?:(?:so|and|or|but|also|hmm|well|then|now)\b,?\s*){0,3}"
-    r"(?:is|are|was|were|does|do|did|can|could|should|would|will|has|have|might|may|any ?(?:one|body)|what if|or)\b"
-)
-_HEARSAY = re.compile(
-    r"\b(?:i(?:'ve| have)? (?:also |just |only )?(?:heard|read|saw someone)|heard (?:that|it|they)|people (?:say"
-    r"|claim|told)"
-    r"|some(?:one|body)? (?:says?|said|told me|claims?)|they say|rumou?rs?|supposedly|allegedly|according to"
-    r"|says? (?:the |its )?(?:docs?|readme|manual|wiki))\b"
-)
-_GUESSED = re.compile(
-    r"\b(?:wonder(?:ing|s)?|not sure (?:if|whether)|no idea (?:if|whether)|what if|maybe|perhaps|possibly"
-    r"|might (?:be|have)"
-    r"|could (?:it )?be|would be|suspect\w*|i (?:guess|assume|wish|want|would like)|in case|afraid (?:that )?(?:it"
-    r"|of))\b"
-)
-_OTHERS = re.compile(
-    r"\b(?:read ?me|docs?|documentation|blog|article|reddit|friends?|colleagues?|co-?workers?|guy|(?:he|she"
-    r"|they) (?:has|have|gets?)"
-    r"|other (?:people|users)|youtube|vendor|website)\b"
-)
-
-
-def is_of_others(text: str) -> bool:
-    """Whether a line tells of somebody else's machine, or of what a page promises."""
-    return bool(_OTHERS.search(text))
-
-
-def is_claimed(text: str, at: int) -> bool:
-    """Whether what stands at a place of a text is claimed by its sentence; questions for a reason do claim it."""
-    start = max((stop.end() for stop in _STOPS.finditer(text, 0, at)), default=0)
-    stop = _STOPS.search(text, at)
-    sentence = text[start : stop.end() if stop else len(text)]
-    asks = sentence.rstrip().endswith("?") and bool(_ASKED.match(sentence))
-    return not asks and not _HEARSAY.search(sentence) and not _GUESSED.search(sentence[: at - start])
-
-
 MOST_REMARKS = 200
 _LONGEST = 160
 _OF_PROGRAMS = {Topic.GPU_NOT_SUPPORTED, Topic.OPERATION_ON_CPU, Topic.WEIGHTS_ON_HOST, Topic.CPU_ONLY_BUILD}
@@ -153,3 +112,41 @@ def topics_of(text: str) -> tuple[Topic, ...]:
     found = tuple(topic for topic, pattern in difference_phrases().items() if pattern.search(text))
     only_cache = Topic.KV_TYPE in found and all(quant.of_cache for quant in quants_said(text))
     return tuple(topic for topic in found if topic is not Topic.QUANT_TYPE) if only_cache else found
+
+
+_STOPS = re.compile(r"[.!?](?=\s|$)")
+_ASKED = re.compile(
+    r"^\W*(?:(?:so|and|or|but|also|hmm|well|then|now)\b,?\s*){0,3}"
+    r"(?:is|are|was|were|does|do|did|can|could|should|would|will|has|have|might|may|any ?(?:one|body)|what if|or)\b"
+)
+_HEARSAY = re.compile(
+    r"\b(?:i(?:'ve| have)? (?:also |just |only )?(?:heard|read|saw someone)|heard (?:that|it|they)|people (?:say"
+    r"|claim|told)"
+    r"|some(?:one|body)? (?:says?|said|told me|claims?)|they say|rumou?rs?|supposedly|allegedly|according to"
+    r"|says? (?:the |its )?(?:docs?|readme|manual|wiki))\b"
+)
+_GUESSED = re.compile(
+    r"\b(?:wonder(?:ing|s)?|not sure (?:if|whether)|no idea (?:if|whether)|what if|maybe|perhaps|possibly"
+    r"|might (?:be|have)"
+    r"|could (?:it )?be|would be|suspect\w*|i (?:guess|assume|wish|want|would like)|in case|afraid (?:that )?(?:it"
+    r"|of))\b"
+)
+_OTHERS = re.compile(
+    r"\b(?:read ?me|docs?|documentation|blog|article|reddit|friends?|colleagues?|co-?workers?|guy|(?:he|she"
+    r"|they) (?:has|have|gets?)"
+    r"|other (?:people|users)|youtube|vendor|website)\b"
+)
+
+
+def is_claimed(text: str, at: int) -> bool:
+    """Whether what stands at a place of a text is claimed by its sentence; questions for a reason do claim it."""
+    start = max((stop.end() for stop in _STOPS.finditer(text, 0, at)), default=0)
+    stop = _STOPS.search(text, at)
+    sentence = text[start : stop.end() if stop else len(text)]
+    asks = sentence.rstrip().endswith("?") and bool(_ASKED.match(sentence))
+    return not asks and not _HEARSAY.search(sentence) and not _GUESSED.search(sentence[: at - start])
+
+
+def is_of_others(text: str) -> bool:
+    """Whether a line tells of somebody else's machine, or of what a page promises."""
+    return bool(_OTHERS.search(text))

@@ -23,6 +23,61 @@ from unslow.think.text.lines import Line, is_of_others, printed_lines, prose_lin
 from unslow.think.text.sides import settings_in_use
 from unslow.think.text.software import model_told, versions_told
 
+
+class ProseFacts(NamedTuple):
+    """What a person says of one machine and one runtime."""
+
+    machine: Machine
+    subject: Subject
+
+
+def read_words(lines: Sequence[str], source: str, numbers: Sequence[int] = ()) -> ProseFacts:
+    """The facts in a text of prose; lines that a program printed are left to the logs. `numbers` are those of lines."""
+    read, output = tuple(prose_lines(lines, source, numbers)), list(printed_lines(lines, source, numbers))
+    found = numbers_told(output, "runtime.gpu_refused") | numbers_told(read)
+    versions = versions_told(read)
+    measured_before, measured_since = versions_compared(read)
+    facts: dict[str, Any] = _of(found, "runtime.")
+    runtime = Runtime(name=versions.name, version=versions.version, loads=_loads(read), **facts)
+    machine = overlaid(
+        machine_told(read),
+        Machine(cpu=Cpu(**_of(found, "machine.cpu.")), memory=Memory(**_of(found, "machine.memory."))),
+    )
+    machine = msgspec.structs.replace(machine, gpus=_gpus_with(found, machine.gpus, read))
+    account = Account(
+        remarks=_some(remarks_told(read, output)),
+        comparisons=_some(comparisons_told(read)),
+        slow_metric=slow_metric(read),
+        slowdown=slowdown_told(read),
+        version_before=first_known(measured_before, versions.before),
+        version_since=first_known(measured_since, versions.since),
+    )
+    run = Run(decode_tokens_per_s=speed_told(read, "decode"), prefill_tokens_per_s=speed_told(read, "prefill"))
+    subject = Subject(
+        runtime=runtime,
+        model=overlaid(model_told(read, versions.name.value_or("")), Model(**_of(found, "model."))),
+        run=overlaid(run, Run(**_of(found, "run."))),
+        account=account,
+    )
+    return ProseFacts(bounded(machine), bounded(subject))
+
+
+def _of(found: dict[str, Known[Any]], prefix: str) -> dict[str, Known[Any]]:
+    return {path.removeprefix(prefix): fact for path, fact in found.items() if path.startswith(prefix)}
+
+
+def _some(items: tuple[Any, ...]) -> Fact[tuple[Any, ...]]:
+    return told(items, items[0].source) if items else NOT_LOOKED
+
+
+def _loads(lines: Sequence[Line]) -> Fact[list[PastLoad]]:
+    for line in lines:
+        if contexts := contexts_of(line.text):
+            loads = [PastLoad(context_length=told(context, line.where), source=line.where) for context in contexts]
+            return told(loads, line.where)
+    return NOT_LOOKED
+
+
 _USAGE = re.compile(r"\b(\d{1,6}) ?mib\s{0,3}/\s{0,3}(\d{3,6}) ?mib\b")
 
 
@@ -351,57 +406,3 @@ _READERS: dict[str, Callable[[list[str]], Any]] = {
     "ratio": lambda groups: float(groups[0]) / max(1.0, float(groups[1])),
     "mhz": lambda groups: float(groups[-1]) * MHZ,
 }
-
-
-class ProseFacts(NamedTuple):
-    """What a person says of one machine and one runtime."""
-
-    machine: Machine
-    subject: Subject
-
-
-def read_words(lines: Sequence[str], source: str, numbers: Sequence[int] = ()) -> ProseFacts:
-    """The facts in a text of prose; lines that a program printed are left to the logs. `numbers` are those of lines."""
-    read, output = tuple(prose_lines(lines, source, numbers)), list(printed_lines(lines, source, numbers))
-    found = numbers_told(output, "runtime.gpu_refused") | numbers_told(read)
-    versions = versions_told(read)
-    measured_before, measured_since = versions_compared(read)
-    facts: dict[str, Any] = _of(found, "runtime.")
-    runtime = Runtime(name=versions.name, version=versions.version, loads=_loads(read), **facts)
-    machine = overlaid(
-        machine_told(read),
-        Machine(cpu=Cpu(**_of(found, "machine.cpu.")), memory=Memory(**_of(found, "machine.memory."))),
-    )
-    machine = msgspec.structs.replace(machine, gpus=_gpus_with(found, machine.gpus, read))
-    account = Account(
-        remarks=_some(remarks_told(read, output)),
-        comparisons=_some(comparisons_told(read)),
-        slow_metric=slow_metric(read),
-        slowdown=slowdown_told(read),
-        version_before=first_known(measured_before, versions.before),
-        version_since=first_known(measured_since, versions.since),
-    )
-    run = Run(decode_tokens_per_s=speed_told(read, "decode"), prefill_tokens_per_s=speed_told(read, "prefill"))
-    subject = Subject(
-        runtime=runtime,
-        model=overlaid(model_told(read, versions.name.value_or("")), Model(**_of(found, "model."))),
-        run=overlaid(run, Run(**_of(found, "run."))),
-        account=account,
-    )
-    return ProseFacts(bounded(machine), bounded(subject))
-
-
-def _of(found: dict[str, Known[Any]], prefix: str) -> dict[str, Known[Any]]:
-    return {path.removeprefix(prefix): fact for path, fact in found.items() if path.startswith(prefix)}
-
-
-def _some(items: tuple[Any, ...]) -> Fact[tuple[Any, ...]]:
-    return told(items, items[0].source) if items else NOT_LOOKED
-
-
-def _loads(lines: Sequence[Line]) -> Fact[list[PastLoad]]:
-    for line in lines:
-        if contexts := contexts_of(line.text):
-            loads = [PastLoad(context_length=told(context, line.where), source=line.where) for context in contexts]
-            return told(loads, line.where)
-    return NOT_LOOKED

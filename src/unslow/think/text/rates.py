@@ -8,37 +8,6 @@ from typing import NamedTuple
 from unslow.facts.account import Metric
 from unslow.think.text.lines import topics_of
 
-_STOP = re.compile(r"[.;]\s")
-_HELD_AGAINST = re.compile(r"\b(?:versus|vs\.?|compared (?:to|with)|against)\b")
-"""Words between two speeds behind which all that follows is said of the second."""
-_BETWEEN = re.compile(
-    r"\(?\b(?:was|were|previously|before(?: it was)?|used to (?:be|get|have|run at)|instead of|rather than"
-    r"|(?:down|up) from|becomes?|versus|vs\.?|compared (?:to|with)|against)"
-)
-_SWITCHED = re.compile(r"^\W*(?:(?:when|with|after|once) )?(?:with(?:out)?(?: it)?|on|off|enabled|disabled)\b")
-
-
-def words_beside(text: str, match: re.Match[str]) -> tuple[str, str]:
-    """What is said of the first and of the second speed; the groups `a` and `b` are where they stand."""
-    starts = [stop.end() for stop in _STOP.finditer(text, 0, match.start())]
-    stop = _STOP.search(text, match.end())
-    before = text[starts[-1] if starts else 0 : match.start()]
-    after = text[match.end() : stop.start() if stop else None]
-    between = text[match.end("a") : match.start("b")]
-    word = _BETWEEN.search(between)
-    if word is None:
-        # What stands around `60 -> 30` is said of the second speed, unless each end has words for its own
-        both = set(topics_of(before)) & set(topics_of(after))
-        if both or (topics_of(before) and _SWITCHED.match(after)):
-            return before.strip(), after.strip()
-        return "", f"{before} {after}".strip()
-    first, second = f"{before} {between[: word.start()]}", between[word.end() :]
-    if _HELD_AGAINST.search(word[0]):
-        return first.strip(), f"{second} {after}".strip()
-    closed = "(" in word[0] and ")" in after  # `7 tok/s (was 31) with a grammar`
-    return f"{first} {after if closed else ''}".strip(), second.strip()
-
-
 _N = r"\d{1,6}(?:[.,]\d{1,3})?"
 _UNIT = (
     r"(?:(?:tok|token|tokens|tk|tks|t)\s?/\s?(?:s|sec|second)\b|(?:tok|tokens?)\s?(?:per|a)\s?(?:s|sec|second)\b"
@@ -108,6 +77,7 @@ _FIRST = re.compile(
     r"|before (?:anything|any (?:text|output|token|word)|(?:the )?(?:answer|reply|response|output))"
     r" (?:starts|begins|appears|comes)"
 )
+_KINDS: dict[Metric, re.Pattern[str]] = {"first_token": _FIRST, "prefill": _PREFILL, "decode": _DECODE, "load": _LOAD}
 _MOST = 1e6
 _UNIT_ANYWHERE = re.compile(_UNIT)
 _MINE = re.compile(
@@ -286,9 +256,6 @@ def metric_of(before: str, text: str) -> Metric:
     return next((kind for kind, pattern in _KINDS.items() if pattern.search(text)), "unknown")
 
 
-_KINDS: dict[Metric, re.Pattern[str]] = {"first_token": _FIRST, "prefill": _PREFILL, "decode": _DECODE, "load": _LOAD}
-
-
 def middle(text: str) -> float:
     """The middle of `12-18`; a comma stands for the point of a decimal unless three digits follow."""
     parts = [_number(part) for part in re.split(r"\s?(?:-|to)\s?", text) if part]
@@ -298,3 +265,34 @@ def middle(text: str) -> float:
 def _number(text: str) -> float:
     whole, comma, rest = text.partition(",")
     return float(whole + rest) if comma and len(rest) == 3 else float(f"{whole}.{rest}" if comma else text)  # noqa: PLR2004
+
+
+_STOP = re.compile(r"[.;]\s")
+_HELD_AGAINST = re.compile(r"\b(?:versus|vs\.?|compared (?:to|with)|against)\b")
+"""Words between two speeds behind which all that follows is said of the second."""
+_BETWEEN = re.compile(
+    r"\(?\b(?:was|were|previously|before(?: it was)?|used to (?:be|get|have|run at)|instead of|rather than"
+    r"|(?:down|up) from|becomes?|versus|vs\.?|compared (?:to|with)|against)"
+)
+_SWITCHED = re.compile(r"^\W*(?:(?:when|with|after|once) )?(?:with(?:out)?(?: it)?|on|off|enabled|disabled)\b")
+
+
+def words_beside(text: str, match: re.Match[str]) -> tuple[str, str]:
+    """What is said of the first and of the second speed; the groups `a` and `b` are where they stand."""
+    starts = [stop.end() for stop in _STOP.finditer(text, 0, match.start())]
+    stop = _STOP.search(text, match.end())
+    before = text[starts[-1] if starts else 0 : match.start()]
+    after = text[match.end() : stop.start() if stop else None]
+    between = text[match.end("a") : match.start("b")]
+    word = _BETWEEN.search(between)
+    if word is None:
+        # What stands around `60 -> 30` is said of the second speed, unless each end has words for its own
+        both = set(topics_of(before)) & set(topics_of(after))
+        if both or (topics_of(before) and _SWITCHED.match(after)):
+            return before.strip(), after.strip()
+        return "", f"{before} {after}".strip()
+    first, second = f"{before} {between[: word.start()]}", between[word.end() :]
+    if _HELD_AGAINST.search(word[0]):
+        return first.strip(), f"{second} {after}".strip()
+    closed = "(" in word[0] and ")" in after  # `7 tok/s (was 31) with a grammar`
+    return f"{first} {after if closed else ''}".strip(), second.strip()

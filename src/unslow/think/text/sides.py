@@ -1,4 +1,8 @@
-"""The two ways that a report compares: their labels, what each has, which is slow and which is in use."""
+"""The two ways that a report compares: their labels, what each has, which is slow and which is in use.
+
+Speeds with labels, in one line or in several: `-sm layer 23 tok/s, -sm row 7 tok/s`, `3090 alone: 81 t/s`. Whoever
+writes down two speeds of one kind tells of an experiment; what the labels name is what differs.
+"""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -10,131 +14,6 @@ from unslow.facts.account import Comparison, Metric, Side, Topic
 from unslow.think.text.lines import Line, is_claimed, topics_of
 from unslow.think.text.rates import direct_changes, metric_of, speeds
 from unslow.think.text.software import other_version
-
-_NOT_BEFORE = re.compile(
-    r"(?:\b(?:without|no|not|never|disabl\w+|remov\w+|unset\w*|non|instead of|rather than|stop\w* using"
-    r"|(?:turn|switch)\w* off)\b|(?<![\w-])--?no)[^,;:.]{0,16}$"
-)
-_NOT_AFTER = re.compile(
-    r"^[\w-]{0,12}\W{0,3}(?:(?:is|was|are|were|turned|switched|set to)\s){0,3}(?:off|disabled|false|none|removed)\b"
-)
-_ZERO_AFTER = re.compile(r"^\s?[=:]?\s?0(?![\w.,])")
-_COUNTED = {
-    Topic.THREADS: (
-        r"(?<![\w-])-t ?(\d{1,4})\b", r"threads?\s?[=:]?\s?(\d{1,4})\b", r"\b(\d{1,4}) (?:cpu )?(?:threads?|cores?)\b",
-    ),
-    Topic.BATCH: (r"batch(?:[-_ ]size)?\W{1,2}(\d{1,6})\b", r"(?<![\w-])-u?b ?(\d{1,6})\b", r"\bub ?(\d{2,6})\b"),
-    Topic.CONTEXT: (r"(?:n_ctx|num_ctx|ctx-size|context(?: (?:size|length|of))?|(?<![\w-])-c)\W{1,2}(\d{3,7})\b",),
-    Topic.GPU_COUNT: (r"\b(\d{1,2}) ?x ", r"\b(\d{1,2}) (?:\w{2,8} ){0,2}(?:gpus?|cards?|devices)\b"),
-}  # fmt: skip
-_COUNTS = {topic: tuple(re.compile(pattern) for pattern in patterns) for topic, patterns in _COUNTED.items()}
-_NUMBER = re.compile(r"^\W*(?:[a-z]+ ){0,3}(\d{1,7})\W*$")
-_MORE = re.compile(r"\b(?:more|all|higher|larger|bigger|rais\w+|increas\w+|too many|too large|too high)\b")
-_LESS = re.compile(r"\b(?:fewer|less|lower|smaller|reduc\w+|decreas\w+|too few|too small|too low)\b")
-
-
-def label_has(label: str, topic: Topic) -> bool | None:
-    """Whether a label says that a thing is there; None where it does not speak of it."""
-    words = presence_phrases()[topic]
-    if words.lacking and (match := words.lacking.search(label)):
-        return _is_denied(label, match, topic)
-    if match := words.there.search(label):
-        return not _is_denied(label, match, topic)
-    return None
-
-
-def _is_denied(label: str, match: re.Match[str], topic: Topic) -> bool:
-    before, after = label[: match.start()], label[match.end() :]
-    zero = topic is not Topic.SAMPLER and _ZERO_AFTER.match(after)  # `top_k 0` is a sampler at work
-    inside = re.search(r"^(?:-{0,2}no[-_ ]?|without\b)|\b(?:off|disabled|false)$", match[0])
-    return bool(_NOT_BEFORE.search(before) or _NOT_AFTER.match(after) or zero or inside)
-
-
-def count_in(label: str, topic: Topic) -> int:
-    """How many of a thing a label names; 0 where it names no number."""
-    found = (pattern.search(label) for pattern in _COUNTS.get(topic, ()))
-    return next((int(match[1]) for match in found if match), 0)
-
-
-def side_with(slow: str, fast: str, *topics: Topic) -> Side | None:
-    """Which of two labels has one of these things and the other has not; None where they do not tell."""
-    for topic in topics:
-        ours, theirs = label_has(slow, topic), label_has(fast, topic)
-        if ours is None:  # a label that does not speak of it is of the other way
-            ours = None if theirs is None else not theirs
-        if ours is not None and ours != theirs:
-            return "slow" if ours else "fast"
-    return None
-
-
-def side_with_more(slow: str, fast: str, topic: Topic) -> Side | None:
-    """Which of two labels has more of a thing that is counted; None where they do not tell."""
-    ours, theirs = label_counts(slow, fast, topic)
-    if not ours or not theirs:  # 1 where a label speaks of more of it, -1 where of less, 0 where of neither or of both
-        spoken = ("" if label_has(label, topic) is None else label for label in (slow, fast))
-        ours, theirs = (bool(_MORE.search(label)) - bool(_LESS.search(label)) for label in spoken)
-    return None if ours == theirs else "slow" if ours > theirs else "fast"
-
-
-def label_counts(slow: str, fast: str, topic: Topic) -> tuple[int, int]:
-    """How many of a thing each label has; a bare number counts where the other label says of what.
-
-    The `8` of `4 threads are faster than 8` is all that its label says.
-    """
-    ours, theirs = count_in(slow, topic), count_in(fast, topic)
-    bare, others_bare = (int(match[1]) if (match := _NUMBER.match(label)) else 0 for label in (slow, fast))
-    return ours or (bare if theirs else 0), theirs or (others_bare if ours else 0)
-
-
-_SENTENCE = re.compile(r"(?<=[.!?;])\s+")
-_IN_USE = re.compile(
-    r"\b(?:i|we)(?:'m| am| are|'re)? (?:(?:now|currently|already|still|always|actually|just) )*"
-    r"(?:us(?:e|ing)|run(?:ning)?|stay(?:ing)?|launch(?:ing)?|start(?:ing)?)\b"
-    r"|\bcurrent(?:ly)?\b|\bat the moment\b|\bright now\b|\bnow (?:us\w+|on|with|at|run\w*)\b"
-    r"|\bmy (?:current )?(?:settings?|config\w*|command)\b|\b(?:started|launched|runs|running) with\b"
-    r"|\bcommand(?: ?line)?\s?:"
-)
-_COMMAND = re.compile(r"\b(?:llama-(?:server|cli)|vllm serve|koboldcpp|ollama (?:run|serve)|sglang)\b.*\s--?[a-z]")
-_TODAY = re.compile(r"\b(?:now|currently|today|at the moment|i use|i am using|i'm using|in use)\b")
-
-
-def side_in_use(settings: Sequence[str], told: Comparison) -> Side | None:
-    """The side that the author uses, by its label or by sentences on how it runs; None where nobody, or both, tell."""
-    slow, fast = (bool(_TODAY.search(label)) for label in (told.slow_is, told.fast_is))
-    if slow != fast:
-        return "slow" if slow else "fast"
-    found = {side for sentence in settings if (side := _side_of(sentence, told))}
-    return found.pop() if len(found) == 1 else None
-
-
-def settings_in_use(lines: Sequence[Line]) -> Iterator[tuple[Line, str]]:
-    """Sentences that tell how it runs, and no speed of it, each with its line."""
-    for line in lines:
-        for sentence in _SENTENCE.split(line.text):
-            says = _IN_USE.search(sentence) or _COMMAND.search(sentence)
-            if says and is_claimed(sentence, says.start()) and not any(speeds(sentence)):
-                yield line, sentence
-
-
-def _side_of(sentence: str, told: Comparison) -> Side | None:
-    """The side that a sentence agrees with, in a thing in which the two differ."""
-    for topic in told.differs:
-        if number := count_in(sentence, topic):
-            slow, fast = label_counts(told.slow_is, told.fast_is, topic)
-            return None if (number == slow) == (number == fast) else "slow" if number == slow else "fast"
-        if (there := label_has(sentence, topic)) is not None and (side := side_with(told.slow_is, told.fast_is, topic)):
-            return side if there else "fast" if side == "slow" else "slow"
-    return None
-
-
-def sides_are_told(told: Comparison) -> bool:
-    """Whether the labels tell which side has one of the things that differ."""
-    slow, fast = told.slow_is, told.fast_is
-    return any(side_with(slow, fast, topic) or any(label_counts(slow, fast, topic)) for topic in told.differs)
-
-
-# Speeds with labels, in one line or in several: `-sm layer 23 tok/s, -sm row 7 tok/s`, `3090 alone: 81 t/s`.
-# Whoever writes down two speeds of one kind tells of an experiment; what the labels name is what differs.
 
 LEAST_RATIO = 1.15  # Speeds that differ by less are the same speed, measured twice
 _MOST = 40
@@ -169,22 +48,6 @@ class Pair(NamedTuple):
     slow: Labelled
     fast: Labelled
     differs: tuple[Topic, ...]
-
-
-def label_topics(one: str, other: str) -> tuple[Topic, ...]:
-    """What two labels name, and the version where each names another."""
-    # `8x H100`, `4x A100`, `2 GPUs`
-    counts = [{int(m[1]) for m in _CARDS.finditer(label)} for label in (one, other)]
-    version = (Topic.VERSION,) if other_version(one, other) or _other(_SHORT, one, other) else ()
-    cards = (Topic.GPU_COUNT,) if all(len(count) == 1 for count in counts) and counts[0] != counts[1] else ()
-    split = (Topic.SPLIT_MODE,) if _other(_SPLIT, one, other) else ()
-    return tuple(dict.fromkeys((*topics_of(one), *topics_of(other), *version, *cards, *split)))
-
-
-def _other(pattern: re.Pattern[str], one: str, other: str) -> bool:
-    """Whether each of two labels has one word of a kind, and not the same."""
-    ours, theirs = set(pattern.findall(one)), set(pattern.findall(other))
-    return len(ours) == len(theirs) == 1 and ours != theirs
 
 
 def labelled_pairs(lines: Sequence[Line], about: Metric) -> Iterator[Pair]:
@@ -222,6 +85,22 @@ def _labelled(line: Line, about: Metric) -> Iterator[Labelled]:
         start = stop
         metric = speed.metric if speed.metric != "unknown" else metric_of(label, "")
         yield Labelled(speed.value, metric if metric != "unknown" else about, label, line)
+
+
+def label_topics(one: str, other: str) -> tuple[Topic, ...]:
+    """What two labels name, and the version where each names another."""
+    # `8x H100`, `4x A100`, `2 GPUs`
+    counts = [{int(m[1]) for m in _CARDS.finditer(label)} for label in (one, other)]
+    version = (Topic.VERSION,) if other_version(one, other) or _other(_SHORT, one, other) else ()
+    cards = (Topic.GPU_COUNT,) if all(len(count) == 1 for count in counts) and counts[0] != counts[1] else ()
+    split = (Topic.SPLIT_MODE,) if _other(_SPLIT, one, other) else ()
+    return tuple(dict.fromkeys((*topics_of(one), *topics_of(other), *version, *cards, *split)))
+
+
+def _other(pattern: re.Pattern[str], one: str, other: str) -> bool:
+    """Whether each of two labels has one word of a kind, and not the same."""
+    ours, theirs = set(pattern.findall(one)), set(pattern.findall(other))
+    return len(ours) == len(theirs) == 1 and ours != theirs
 
 
 _CLAUSE = re.compile(r"[,;:]\s|\.\s|\bbut\b|\bwhile\b|\bwhereas\b|\. ?$")
@@ -282,3 +161,127 @@ def _judged(clause: str) -> Side | None:
         return "fast"
     slow, fast = _SLOW.search(clause), _FAST.search(clause)
     return None if bool(slow) == bool(fast) else "slow" if slow else "fast"
+
+
+_SENTENCE = re.compile(r"(?<=[.!?;])\s+")
+_IN_USE = re.compile(
+    r"\b(?:i|we)(?:'m| am| are|'re)? (?:(?:now|currently|already|still|always|actually|just) )*"
+    r"(?:us(?:e|ing)|run(?:ning)?|stay(?:ing)?|launch(?:ing)?|start(?:ing)?)\b"
+    r"|\bcurrent(?:ly)?\b|\bat the moment\b|\bright now\b|\bnow (?:us\w+|on|with|at|run\w*)\b"
+    r"|\bmy (?:current )?(?:settings?|config\w*|command)\b|\b(?:started|launched|runs|running) with\b"
+    r"|\bcommand(?: ?line)?\s?:"
+)
+_COMMAND = re.compile(r"\b(?:llama-(?:server|cli)|vllm serve|koboldcpp|ollama (?:run|serve)|sglang)\b.*\s--?[a-z]")
+_TODAY = re.compile(r"\b(?:now|currently|today|at the moment|i use|i am using|i'm using|in use)\b")
+
+
+def side_in_use(settings: Sequence[str], told: Comparison) -> Side | None:
+    """The side that the author uses, by its label or by sentences on how it runs; None where nobody, or both, tell."""
+    slow, fast = (bool(_TODAY.search(label)) for label in (told.slow_is, told.fast_is))
+    if slow != fast:
+        return "slow" if slow else "fast"
+    found = {side for sentence in settings if (side := _side_of(sentence, told))}
+    return found.pop() if len(found) == 1 else None
+
+
+def settings_in_use(lines: Sequence[Line]) -> Iterator[tuple[Line, str]]:
+    """Sentences that tell how it runs, and no speed of it, each with its line."""
+    for line in lines:
+        for sentence in _SENTENCE.split(line.text):
+            says = _IN_USE.search(sentence) or _COMMAND.search(sentence)
+            if says and is_claimed(sentence, says.start()) and not any(speeds(sentence)):
+                yield line, sentence
+
+
+def _side_of(sentence: str, told: Comparison) -> Side | None:
+    """The side that a sentence agrees with, in a thing in which the two differ."""
+    for topic in told.differs:
+        if number := count_in(sentence, topic):
+            slow, fast = label_counts(told.slow_is, told.fast_is, topic)
+            return None if (number == slow) == (number == fast) else "slow" if number == slow else "fast"
+        if (there := label_has(sentence, topic)) is not None and (side := side_with(told.slow_is, told.fast_is, topic)):
+            return side if there else "fast" if side == "slow" else "slow"
+    return None
+
+
+def sides_are_told(told: Comparison) -> bool:
+    """Whether the labels tell which side has one of the things that differ."""
+    slow, fast = told.slow_is, told.fast_is
+    return any(side_with(slow, fast, topic) or any(label_counts(slow, fast, topic)) for topic in told.differs)
+
+
+_COUNTED = {
+    Topic.THREADS: (
+        r"(?<![\w-])-t ?(\d{1,4})\b", r"threads?\s?[=:]?\s?(\d{1,4})\b", r"\b(\d{1,4}) (?:cpu )?(?:threads?|cores?)\b",
+    ),
+    Topic.BATCH: (r"batch(?:[-_ ]size)?\W{1,2}(\d{1,6})\b", r"(?<![\w-])-u?b ?(\d{1,6})\b", r"\bub ?(\d{2,6})\b"),
+    Topic.CONTEXT: (r"(?:n_ctx|num_ctx|ctx-size|context(?: (?:size|length|of))?|(?<![\w-])-c)\W{1,2}(\d{3,7})\b",),
+    Topic.GPU_COUNT: (r"\b(\d{1,2}) ?x ", r"\b(\d{1,2}) (?:\w{2,8} ){0,2}(?:gpus?|cards?|devices)\b"),
+}  # fmt: skip
+_COUNTS = {topic: tuple(re.compile(pattern) for pattern in patterns) for topic, patterns in _COUNTED.items()}
+_NUMBER = re.compile(r"^\W*(?:[a-z]+ ){0,3}(\d{1,7})\W*$")
+_MORE = re.compile(r"\b(?:more|all|higher|larger|bigger|rais\w+|increas\w+|too many|too large|too high)\b")
+_LESS = re.compile(r"\b(?:fewer|less|lower|smaller|reduc\w+|decreas\w+|too few|too small|too low)\b")
+
+
+def side_with(slow: str, fast: str, *topics: Topic) -> Side | None:
+    """Which of two labels has one of these things and the other has not; None where they do not tell."""
+    for topic in topics:
+        ours, theirs = label_has(slow, topic), label_has(fast, topic)
+        if ours is None:  # a label that does not speak of it is of the other way
+            ours = None if theirs is None else not theirs
+        if ours is not None and ours != theirs:
+            return "slow" if ours else "fast"
+    return None
+
+
+def side_with_more(slow: str, fast: str, topic: Topic) -> Side | None:
+    """Which of two labels has more of a thing that is counted; None where they do not tell."""
+    ours, theirs = label_counts(slow, fast, topic)
+    if not ours or not theirs:  # 1 where a label speaks of more of it, -1 where of less, 0 where of neither or of both
+        spoken = ("" if label_has(label, topic) is None else label for label in (slow, fast))
+        ours, theirs = (bool(_MORE.search(label)) - bool(_LESS.search(label)) for label in spoken)
+    return None if ours == theirs else "slow" if ours > theirs else "fast"
+
+
+def label_counts(slow: str, fast: str, topic: Topic) -> tuple[int, int]:
+    """How many of a thing each label has; a bare number counts where the other label says of what.
+
+    The `8` of `4 threads are faster than 8` is all that its label says.
+    """
+    ours, theirs = count_in(slow, topic), count_in(fast, topic)
+    bare, others_bare = (int(match[1]) if (match := _NUMBER.match(label)) else 0 for label in (slow, fast))
+    return ours or (bare if theirs else 0), theirs or (others_bare if ours else 0)
+
+
+def count_in(label: str, topic: Topic) -> int:
+    """How many of a thing a label names; 0 where it names no number."""
+    found = (pattern.search(label) for pattern in _COUNTS.get(topic, ()))
+    return next((int(match[1]) for match in found if match), 0)
+
+
+_NOT_BEFORE = re.compile(
+    r"(?:\b(?:without|no|not|never|disabl\w+|remov\w+|unset\w*|non|instead of|rather than|stop\w* using"
+    r"|(?:turn|switch)\w* off)\b|(?<![\w-])--?no)[^,;:.]{0,16}$"
+)
+_NOT_AFTER = re.compile(
+    r"^[\w-]{0,12}\W{0,3}(?:(?:is|was|are|were|turned|switched|set to)\s){0,3}(?:off|disabled|false|none|removed)\b"
+)
+_ZERO_AFTER = re.compile(r"^\s?[=:]?\s?0(?![\w.,])")
+
+
+def label_has(label: str, topic: Topic) -> bool | None:
+    """Whether a label says that a thing is there; None where it does not speak of it."""
+    words = presence_phrases()[topic]
+    if words.lacking and (match := words.lacking.search(label)):
+        return _is_denied(label, match, topic)
+    if match := words.there.search(label):
+        return not _is_denied(label, match, topic)
+    return None
+
+
+def _is_denied(label: str, match: re.Match[str], topic: Topic) -> bool:
+    before, after = label[: match.start()], label[match.end() :]
+    zero = topic is not Topic.SAMPLER and _ZERO_AFTER.match(after)  # `top_k 0` is a sampler at work
+    inside = re.search(r"^(?:-{0,2}no[-_ ]?|without\b)|\b(?:off|disabled|false)$", match[0])
+    return bool(_NOT_BEFORE.search(before) or _NOT_AFTER.match(after) or zero or inside)

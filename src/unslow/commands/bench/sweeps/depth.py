@@ -14,6 +14,7 @@ from unslow.commands.bench.bencher import Bencher, Wanted, about
 from unslow.commands.bench.server import context_of
 from unslow.commands.bench.sweeps import Limits, until_stopped
 from unslow.facts.bench import DECODE, PREFILL, Failure, Pass, Sweep, SweepPoint
+from unslow.think.stats.conditions import memory_taken, spill_signs, worth_keeping
 from unslow.think.stats.depth import (
     Curve,
     Reading,
@@ -22,11 +23,8 @@ from unslow.think.stats.depth import (
     expectation_of,
     expected_rates,
     judge_depths,
-    memory_taken,
     room_for,
-    spill_signs,
     usual_depths,
-    worth_keeping,
 )
 from unslow.think.stats.figures import decode_rate, prefill_rate
 from unslow.think.stats.repeats import spread_of

@@ -6,7 +6,7 @@ from unslow.facts.machine import Gpu, Machine
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Case
 from unslow.facts.values import reported, told
-from unslow.think.judge.questions import PATHS, known_facts
+from unslow.think.judge.subject import PATHS, known_facts
 
 
 def test_nothing_is_known_of_an_empty_case():

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from unslow.facts.bench import BenchRow
-from unslow.think.stats.llama_bench import step_at
+from unslow.think.stats.parts import step_at
 
 SHALLOW = BenchRow(n_gen=128, n_depth=0, avg_ts=261.0)
 DEEP = BenchRow(n_gen=128, n_depth=4096, avg_ts=240.0)

@@ -4,7 +4,8 @@ import pytest
 from told import pasted, says
 
 from unslow.facts.account import Topic
-from unslow.think.judge.judge import LONGEST, excerpt, judge, with_quotes
+from unslow.think.judge.judge import judge
+from unslow.think.judge.quotes import LONGEST, excerpt, with_quotes
 from unslow.think.report import Untold
 
 LONG = (

@@ -7,7 +7,7 @@ from unslow.facts.bench import Comparison
 from unslow.facts.calibration import MachineMark
 from unslow.facts.values import Unknown
 from unslow.think.stats import comparison
-from unslow.think.stats.conditions import changes_between, earlier_of, suspect
+from unslow.think.stats.changes import changes_between, earlier_of, suspect
 
 
 def compared(verdict: str = "slower") -> Comparison:

@@ -7,7 +7,8 @@ from unslow.facts.run import Completion, LongPrompt, SeenPrompt, Traffic, Turn
 from unslow.facts.snapshot import Case
 from unslow.facts.values import reported
 from unslow.think.case.prediction import Prediction
-from unslow.think.judge.phases import first_token_cured, first_token_now, outlook
+from unslow.think.judge.expected import first_token_cured, first_token_now
+from unslow.think.judge.phases import outlook
 
 ONE = Completion(prompt_tokens=1000, generated_tokens=100, prefill_s=0.3, decode_s=1.0, client_first_token_s=5.0)
 TURNS = (
