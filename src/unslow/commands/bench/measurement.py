@@ -34,7 +34,7 @@ from unslow.commands.bench.bencher import (
 from unslow.commands.bench.parts import read_tests, split_parts
 from unslow.commands.bench.request import parse_sweeps, protocol_of, resolve_request
 from unslow.commands.bench.server import Own, Place, context_of, open_bencher, own_of, place_of
-from unslow.commands.diagnose.request import Discretion
+from unslow.commands.diagnose.discretion import Discretion
 from unslow.facts.bench import (
     DECODE,
     LOAD,

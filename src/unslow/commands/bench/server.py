@@ -16,10 +16,9 @@ from unslow.commands.bench import BenchRequest
 from unslow.commands.bench.bencher import Bencher
 from unslow.commands.bench.request import parse_sweeps
 from unslow.commands.diagnose.look import DEFAULT_SHAPE
-from unslow.commands.diagnose.request import EVICT, caution, refusal
+from unslow.commands.diagnose.permission import EVICT, caution, refusal, slot_of, target_of
 from unslow.commands.diagnose.runtimes import chosen_subjects, read_at, subjects_at_url
 from unslow.commands.diagnose.target import as_url, check_url, collect, is_live, with_machine, with_subjects
-from unslow.commands.diagnose.visit import slot_of, target_of
 from unslow.commands.models.stored import resolve
 from unslow.facts.bench import Failure, Pass
 from unslow.facts.errors import UserError

@@ -14,7 +14,7 @@ from unslow.commands._output import Progress
 from unslow.commands.bench.request import check_writable
 from unslow.commands.bench.server import Place as ServerPlace
 from unslow.commands.bench.server import place_of, subject_of
-from unslow.commands.diagnose.request import Discretion
+from unslow.commands.diagnose.discretion import Discretion
 from unslow.commands.diagnose.target import is_live
 from unslow.commands.plan.subjects import read_saved
 from unslow.commands.verify import VerifyRequest

@@ -1,6 +1,6 @@
 import pytest
 
-from unslow.commands.diagnose.request import caution, pushes_out, refusal, version_of
+from unslow.commands.diagnose.permission import caution, pushes_out, refusal, version_of
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import Unknown, reported
