@@ -11,7 +11,7 @@ from unslow.commands.diagnose.target import with_subjects
 from unslow.commands.verify import VerifyRequest, comparison
 from unslow.commands.verify import rounds as command_alone
 from unslow.commands.verify.comparison import verify
-from unslow.commands.verify.rounds import FEWEST_QUESTIONS
+from unslow.commands.verify.server import FEWEST_QUESTIONS
 from unslow.facts.errors import UserError
 from unslow.facts.machine import Memory
 from unslow.facts.snapshot import Snapshot

@@ -8,8 +8,8 @@ from doubles import Quiet
 from unslow.catalog.architectures import made_up_shapes
 from unslow.commands.bench.server import Place
 from unslow.commands.verify import VerifyRequest, comparison
-from unslow.commands.verify.comparison import check_room, context_of_command, verify
-from unslow.commands.verify.rounds import MeasuredServer
+from unslow.commands.verify.comparison import verify
+from unslow.commands.verify.server import MeasuredServer, check_room, context_of_command
 from unslow.facts.errors import UserError
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Snapshot, Subject

@@ -20,7 +20,7 @@ from unslow.commands.plan.planner import planned
 from unslow.commands.plan.subjects import read_saved
 from unslow.commands.tune import TuneRequest
 from unslow.commands.verify.comparison import starting_line
-from unslow.commands.verify.rounds import MeasuredServer, Prompt, asked, prompts_of_life, warm_up
+from unslow.commands.verify.server import MeasuredServer, Prompt, asked, prompts_of_life, warm_up
 from unslow.facts.errors import UserError
 from unslow.facts.knob import Change, Knob
 from unslow.facts.machine import Cpu
