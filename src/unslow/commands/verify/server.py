@@ -8,7 +8,8 @@ from urllib.parse import urlsplit
 from unslow.catalog.quality import sample_openings, sample_text
 from unslow.commands._output import Progress, Silent
 from unslow.commands.bench import BenchRequest
-from unslow.commands.bench.bencher import MOST_IN_A_ROW, WARM_UP, WARM_UP_TOKENS, Bencher, Wanted, given_up, settle
+from unslow.commands.bench.bencher import Bencher, Wanted
+from unslow.commands.bench.protocol import MOST_IN_A_ROW, WARM_UP, WARM_UP_TOKENS, given_up, settle
 from unslow.commands.bench.server import Place, context_of, open_bencher, subject_of
 from unslow.commands.diagnose.target import as_url, is_live
 from unslow.facts.bench import Failure

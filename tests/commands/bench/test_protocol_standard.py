@@ -4,7 +4,8 @@ import pytest
 from doubles import Quiet
 from simulated_server import SimulatedServer
 
-from unslow.commands.bench.bencher import QUICK, STANDARD, Bencher, Wanted, about, run_protocol, spans_of
+from unslow.commands.bench.bencher import Bencher, Wanted, spans_of
+from unslow.commands.bench.protocol import QUICK, STANDARD, about, run_protocol
 from unslow.facts.bench import DECODE, Pass
 from unslow.facts.snapshot import Subject
 from unslow.look.requests import Target
