@@ -101,8 +101,3 @@ def test_what_can_not_be_used(machine, tmp_path, wording):
     assert "names no model" in refusal("a\0b")
     (tmp_path / "notes.txt").write_text("x")
     assert "is no model" in refusal(str(tmp_path / "notes.txt"))
-
-
-def test_projectors_on_request(machine):
-    word = "mmproj-tiny-F16"
-    assert resolve(SYSTEM, word, (Kind.PROJECTOR,)).kind is Kind.PROJECTOR

@@ -20,7 +20,7 @@ from unslow.commands.diagnose.target import (
     with_machine,
     with_subjects,
 )
-from unslow.commands.models.stored import model_of_address
+from unslow.commands.models.find import model_of_address
 from unslow.facts.errors import UserError
 from unslow.facts.masking import keyless
 from unslow.facts.snapshot import Case, Snapshot
