@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from unslow import __version__
@@ -14,7 +15,6 @@ from unslow.act.changes import Changes, Edit
 from unslow.act.disk import Disk, read_whole
 from unslow.act.journal import Journal, Journals, default_folder
 from unslow.act.ollama import Ollama
-from unslow.commands.apply import UndoRequest
 from unslow.commands.diagnose.target import as_url, check_url
 from unslow.facts.commands import Place, parse_line
 from unslow.facts.errors import UserError
@@ -24,6 +24,9 @@ from unslow.look.kernel.processors import parse_process_time
 from unslow.look.system import LookError, System, read_text
 from unslow.look.system.live import LiveSystem
 from unslow.think.change import ChangeShown, DamagedShown, FileShown, UndoReport
+
+if TYPE_CHECKING:
+    from unslow.commands.undo import UndoRequest
 
 _NAME = r"(?![A-Z0-9_]{0,99}_FILE\s*[=:])[A-Z0-9_]{0,99}(?:KEY|TOKEN|SECRET|PASSW)[A-Z0-9_]{0,99}"
 """Of a variable that holds a key, and not the name of a file with one."""
@@ -37,6 +40,24 @@ _ASSIGNED = re.compile(rf"(?i)(\b{_NAME}\s*[=:]\s*){_WORD}")
 _FLAGGED = re.compile(rf"(?<![\w-])((?:{_FLAGS})(?![\w-])\\?[\"']?(?:=|[\s,\\+-]+)){_WORD}")
 """A flag and its key, also where each stands on a line of its own."""
 _NO_END = "\\ No newline at end of file\n"
+
+
+def agreed(question: str, *, yes: bool) -> bool:
+    """Whether it may be done; UserError where nobody can be asked."""
+    if yes:
+        return True
+    if sys.stdin is None or not sys.stdin.isatty():
+        raise UserError("there is no terminal to ask on, so nothing was changed", "look at the change, then add --yes")
+    sys.stderr.write(f"{question} [y/N] ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def system_for(target: str | None, hosts: tuple[str, ...] = ()) -> LiveSystem:
+    """This machine, and the host that the user names."""
+    url = as_url(target) if target else None
+    named = urlsplit(check_url(url)).hostname if url else None
+    return LiveSystem((*hosts, *((named,) if named else ())))
 
 
 def shown_edit(edit: Edit, command: Sequence[str] = ()) -> FileShown:
@@ -70,20 +91,6 @@ def _lines(data: bytes | None) -> list[str]:
     return lines
 
 
-def journals_at(folder: str | None, disk: Disk) -> Journals:
-    """Where changes are written down: where the user says, else where state is kept."""
-    return Journals(Path(folder).expanduser().absolute() if folder else default_folder(), disk)
-
-
-def process_of(system: System, pid: int) -> str:
-    """A process as no other is: by its id and when it was started; empty where that is not to be seen."""
-    try:
-        seen = parse_process_time(read_text(system, f"/proc/{pid}/stat"))
-    except LookError:
-        return ""
-    return f"{pid} {seen.started_ticks}" if seen else ""
-
-
 def check_in_force(journals: Journals, process: str) -> None:
     """UserError where a file was changed for this very process: it still runs with what was there before."""
     for journal in reversed(journals.all()) if process else ():
@@ -96,19 +103,22 @@ def check_in_force(journals: Journals, process: str) -> None:
             )
 
 
+def process_of(system: System, pid: int) -> str:
+    """A process as no other is: by its id and when it was started; empty where that is not to be seen."""
+    try:
+        seen = parse_process_time(read_text(system, f"/proc/{pid}/stat"))
+    except LookError:
+        return ""
+    return f"{pid} {seen.started_ticks}" if seen else ""
+
+
 def undo_line(journals: Journals, change: str) -> str:
     """What takes a change back, to type."""
     where = [] if journals.folder == default_folder() else ["--journal", str(journals.folder)]
     return shlex.join(["unslow", "undo", change, *where])
 
 
-def hosts_of(request: UndoRequest) -> tuple[str, ...]:
-    """The hosts that the user named when models were made there."""
-    made = journals_at(request.journal, Disk()).all()
-    return tuple({urlsplit(model.url).hostname or "" for journal in made for model in journal.models})
-
-
-def list_changes(request: UndoRequest) -> UndoReport:
+def list_changes(request: "UndoRequest") -> UndoReport:
     """Every change, the newest first."""
     journals = journals_at(request.journal, Disk())
     shown = tuple(_shown(journal) for journal in reversed(journals.all()))
@@ -118,7 +128,7 @@ def list_changes(request: UndoRequest) -> UndoReport:
     )
 
 
-def would_undo(system: System, request: UndoRequest) -> UndoReport:
+def would_undo(system: System, request: "UndoRequest") -> UndoReport:
     """What would be taken back, after mending what was stopped in the middle."""
     with _opened(system, request) as (journals, changes, journal, mended):
         if journal is None:
@@ -142,7 +152,7 @@ def would_undo(system: System, request: UndoRequest) -> UndoReport:
     )
 
 
-def undone(system: System, request: UndoRequest) -> UndoReport:
+def undone(system: System, request: "UndoRequest") -> UndoReport:
     """Take it back; UserError where somebody else has changed it since, unless that is forced."""
     with _opened(system, request) as (journals, changes, journal, mended):
         if journal is None:
@@ -154,13 +164,9 @@ def undone(system: System, request: UndoRequest) -> UndoReport:
     )  # fmt: skip
 
 
-def _nothing(journals: Journals, mended: tuple[str, ...]) -> UndoReport:
-    return UndoReport(unslow_version=__version__, outcome="nothing", mended=mended, journal=str(journals.folder))
-
-
 @contextmanager
 def _opened(
-    system: System, request: UndoRequest
+    system: System, request: "UndoRequest"
 ) -> Iterator[tuple[Journals, Changes, Journal | None, tuple[str, ...]]]:
     """The journals, locked; what makes changes; the change that is meant; and what was mended first."""
     disk = Disk()
@@ -192,6 +198,10 @@ def _chosen(journals: Journals, change: str | None) -> Journal | None:
     return found[0] if found[0].state != "undone" else None
 
 
+def _nothing(journals: Journals, mended: tuple[str, ...]) -> UndoReport:
+    return UndoReport(unslow_version=__version__, outcome="nothing", mended=mended, journal=str(journals.folder))
+
+
 def _theirs(journals: Journals, journal: Journal, name: str, number: int | None) -> FileShown:
     if number is None:
         return FileShown(path=name, diff="a model of that name is there, and another one than was made")
@@ -219,19 +229,12 @@ def _shown(journal: Journal) -> ChangeShown:
     )
 
 
-def agreed(question: str, *, yes: bool) -> bool:
-    """Whether it may be done; UserError where nobody can be asked."""
-    if yes:
-        return True
-    if sys.stdin is None or not sys.stdin.isatty():
-        raise UserError("there is no terminal to ask on, so nothing was changed", "look at the change, then add --yes")
-    sys.stderr.write(f"{question} [y/N] ")
-    sys.stderr.flush()
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
+def journals_at(folder: str | None, disk: Disk) -> Journals:
+    """Where changes are written down: where the user says, else where state is kept."""
+    return Journals(Path(folder).expanduser().absolute() if folder else default_folder(), disk)
 
 
-def system_for(target: str | None, hosts: tuple[str, ...] = ()) -> LiveSystem:
-    """This machine, and the host that the user names."""
-    url = as_url(target) if target else None
-    named = urlsplit(check_url(url)).hostname if url else None
-    return LiveSystem((*hosts, *((named,) if named else ())))
+def hosts_of(request: "UndoRequest") -> tuple[str, ...]:
+    """The hosts that the user named when models were made there."""
+    made = journals_at(request.journal, Disk()).all()
+    return tuple({urlsplit(model.url).hostname or "" for journal in made for model in journal.models})
