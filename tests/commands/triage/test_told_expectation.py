@@ -2,7 +2,8 @@
 
 import re
 
-from unslow.commands.triage.pasted_text import CPU_UNTOLD, triage
+from unslow.commands.triage.expectation import CPU_UNTOLD
+from unslow.commands.triage.pasted_text import triage
 from unslow.think.judge.checklist import AS_FAST
 from unslow.think.judge.headline import AS_MUCH_AS_FITS
 from unslow.think.report import SubjectReport
