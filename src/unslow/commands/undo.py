@@ -11,24 +11,7 @@ examples:
 exit status: 0 taken back, or nothing to take back; 1 declined; 2 could not run
 """
 
-from typing import Annotated
-
-from unslow.commands._request import Option, Shown
-
-
-class UndoRequest(Shown, frozen=True, kw_only=True):
-    """Which change to take back."""
-
-    change: Annotated[
-        str | None, Option("of a change, or how it starts (default: the newest)", metavar="ID", positional=True)
-    ] = None
-    list: Annotated[bool, Option("list the changes, and do nothing")] = False
-    yes: Annotated[bool, Option("do not ask")] = False
-    force: Annotated[bool, Option("also over what somebody else has changed since, of which a copy is kept")] = False
-    journal: Annotated[
-        str | None, Option("where changes are written down (default: ~/.local/state/unslow/changes)", metavar="DIR")
-    ] = None
-    api_key: Annotated[str, Option("for a server that wants one", metavar="KEY")] = ""
+from unslow.commands.apply import UndoRequest
 
 
 def run(request: UndoRequest) -> int:

@@ -16,13 +16,12 @@ import unslow
 from unslow.commands import choose, devices, fit, plan, predict
 from unslow.commands._output import Progress
 from unslow.commands._request import TARGET, Option, Request, fields_of
-from unslow.commands.apply import ApplyRequest
+from unslow.commands.apply import ApplyRequest, UndoRequest
 from unslow.commands.apply.changes import hosts_of, list_changes, undone, would_undo
 from unslow.commands.apply.prepare import check_allowed, performed, prepared, read_plan, restarted
 from unslow.commands.diagnose.target import as_url
 from unslow.commands.models.find import is_address, model_of_address
 from unslow.commands.plan.subjects import hosts_named, is_target
-from unslow.commands.undo import UndoRequest
 from unslow.facts.errors import UserError
 from unslow.look.system.http import is_loopback
 from unslow.look.system.live import LiveSystem

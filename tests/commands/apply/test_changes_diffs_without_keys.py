@@ -3,8 +3,8 @@ import pytest
 from unslow.act.changes import Changes, Edit, Planned
 from unslow.act.disk import Disk
 from unslow.act.ollama import Ollama
+from unslow.commands.apply import UndoRequest
 from unslow.commands.apply.changes import journals_at, shown_diff, would_undo
-from unslow.commands.undo import UndoRequest
 from unslow.look.system.live import LiveSystem
 
 

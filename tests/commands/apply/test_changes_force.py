@@ -9,9 +9,9 @@ from doubles import FakeSystem
 from unslow.act.changes import Edit, Planned
 from unslow.act.disk import Disk
 from unslow.act.journal import ModelStep
+from unslow.commands.apply import UndoRequest
 from unslow.commands.apply.changes import check_in_force, journals_at, process_of, undone
 from unslow.commands.apply.prepare import Prepared, performed
-from unslow.commands.undo import UndoRequest
 from unslow.facts.errors import UserError
 from unslow.look.system.live import LiveSystem
 from unslow.think.change import ApplyReport

@@ -8,9 +8,9 @@ import pytest
 
 from unslow.__main__ import main
 from unslow.act.changes import Edit, Planned
+from unslow.commands.apply import UndoRequest
 from unslow.commands.apply.changes import list_changes, undone, would_undo
 from unslow.commands.apply.prepare import Prepared, performed
-from unslow.commands.undo import UndoRequest
 from unslow.facts.errors import UserError
 from unslow.look.system.live import LiveSystem
 from unslow.think.change import ApplyReport

@@ -6,10 +6,10 @@ from doubles import FakeSystem
 from unslow.act.changes import Edit, Planned
 from unslow.act.command_words import NotUnderstoodError
 from unslow.commands._command_lines import commands_for
+from unslow.commands.apply import UndoRequest
 from unslow.commands.apply.changes import undone, would_undo
 from unslow.commands.apply.prepare import Prepared, check_allowed, performed
 from unslow.commands.apply.ways import lines_left, ollama_changes, service_edit
-from unslow.commands.undo import UndoRequest
 from unslow.facts.errors import UserError
 from unslow.facts.knob import Knob
 from unslow.facts.model import Model

@@ -46,6 +46,21 @@ class ApplyRequest(Shown, frozen=True, kw_only=True):
     api_key: Annotated[str, Option("for a server that wants one", metavar="KEY")] = ""
 
 
+class UndoRequest(Shown, frozen=True, kw_only=True):
+    """Which change to take back."""
+
+    change: Annotated[
+        str | None, Option("of a change, or how it starts (default: the newest)", metavar="ID", positional=True)
+    ] = None
+    list: Annotated[bool, Option("list the changes, and do nothing")] = False
+    yes: Annotated[bool, Option("do not ask")] = False
+    force: Annotated[bool, Option("also over what somebody else has changed since, of which a copy is kept")] = False
+    journal: Annotated[
+        str | None, Option("where changes are written down (default: ~/.local/state/unslow/changes)", metavar="DIR")
+    ] = None
+    api_key: Annotated[str, Option("for a server that wants one", metavar="KEY")] = ""
+
+
 def run(request: ApplyRequest) -> int:
     """Show, ask, change."""
     import msgspec

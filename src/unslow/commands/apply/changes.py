@@ -7,7 +7,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from unslow import __version__
@@ -15,6 +14,7 @@ from unslow.act.changes import Changes, Edit
 from unslow.act.disk import Disk, read_whole
 from unslow.act.journal import Journal, Journals, default_folder
 from unslow.act.ollama import Ollama
+from unslow.commands.apply import UndoRequest
 from unslow.commands.diagnose.target import as_url, check_url
 from unslow.facts.commands import Place, parse_line
 from unslow.facts.errors import UserError
@@ -24,9 +24,6 @@ from unslow.look.kernel.processors import parse_process_time
 from unslow.look.system import LookError, System, read_text
 from unslow.look.system.live import LiveSystem
 from unslow.think.change import ChangeShown, DamagedShown, FileShown, UndoReport
-
-if TYPE_CHECKING:
-    from unslow.commands.undo import UndoRequest
 
 _NAME = r"(?![A-Z0-9_]{0,99}_FILE\s*[=:])[A-Z0-9_]{0,99}(?:KEY|TOKEN|SECRET|PASSW)[A-Z0-9_]{0,99}"
 """Of a variable that holds a key, and not the name of a file with one."""
@@ -118,7 +115,7 @@ def undo_line(journals: Journals, change: str) -> str:
     return shlex.join(["unslow", "undo", change, *where])
 
 
-def list_changes(request: "UndoRequest") -> UndoReport:
+def list_changes(request: UndoRequest) -> UndoReport:
     """Every change, the newest first."""
     journals = journals_at(request.journal, Disk())
     shown = tuple(_shown(journal) for journal in reversed(journals.all()))
@@ -128,7 +125,7 @@ def list_changes(request: "UndoRequest") -> UndoReport:
     )
 
 
-def would_undo(system: System, request: "UndoRequest") -> UndoReport:
+def would_undo(system: System, request: UndoRequest) -> UndoReport:
     """What would be taken back, after mending what was stopped in the middle."""
     with _opened(system, request) as (journals, changes, journal, mended):
         if journal is None:
@@ -152,7 +149,7 @@ def would_undo(system: System, request: "UndoRequest") -> UndoReport:
     )
 
 
-def undone(system: System, request: "UndoRequest") -> UndoReport:
+def undone(system: System, request: UndoRequest) -> UndoReport:
     """Take it back; UserError where somebody else has changed it since, unless that is forced."""
     with _opened(system, request) as (journals, changes, journal, mended):
         if journal is None:
@@ -166,7 +163,7 @@ def undone(system: System, request: "UndoRequest") -> UndoReport:
 
 @contextmanager
 def _opened(
-    system: System, request: "UndoRequest"
+    system: System, request: UndoRequest
 ) -> Iterator[tuple[Journals, Changes, Journal | None, tuple[str, ...]]]:
     """The journals, locked; what makes changes; the change that is meant; and what was mended first."""
     disk = Disk()
@@ -234,7 +231,7 @@ def journals_at(folder: str | None, disk: Disk) -> Journals:
     return Journals(Path(folder).expanduser().absolute() if folder else default_folder(), disk)
 
 
-def hosts_of(request: "UndoRequest") -> tuple[str, ...]:
+def hosts_of(request: UndoRequest) -> tuple[str, ...]:
     """The hosts that the user named when models were made there."""
     made = journals_at(request.journal, Disk()).all()
     return tuple({urlsplit(model.url).hostname or "" for journal in made for model in journal.models})
