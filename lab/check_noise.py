@@ -25,7 +25,7 @@ from typing import NamedTuple
 import msgspec
 from lab.noise.runs import Plan, Recording, Run, runs_of
 
-from unslow.commands.bench.bencher import Protocol
+from unslow.commands.bench.protocol import Protocol
 from unslow.facts.bench import DECODE, LOWER_IS_BETTER, Bench, Comparison
 from unslow.think.stats.comparison import BEST_THIRD_VARIANCE, compare_benches, level_of, lost_to_others, usual_variance
 

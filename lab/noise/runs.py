@@ -9,7 +9,8 @@ from typing import NamedTuple
 import msgspec
 from lab.noise.slowed import Slowed
 
-from unslow.commands.bench.bencher import Bencher, Protocol, run_protocol
+from unslow.commands.bench.bencher import Bencher
+from unslow.commands.bench.protocol import Protocol, run_protocol
 from unslow.commands.bench.server import Own
 from unslow.facts.bench import Bench, Pass
 from unslow.facts.machine import Machine

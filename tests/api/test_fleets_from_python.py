@@ -32,13 +32,15 @@ def test_a_fleet_is_judged_and_shown(tmp_path, capsys):
     assert capsys.readouterr().out == ""
 
 
-def test_without_an_address_it_says_what_to_give(monkeypatch):
+def test_without_an_address_it_says_what_to_give(monkeypatch, wording):
     monkeypatch.delenv("UNSLOW_PROMETHEUS_URL", raising=False)
     for ask in (unslow.diagnose_fleet, unslow.fleet_capacity):
-        with pytest.raises(unslow.UserError, match="no Prometheus is named"):
+        with pytest.raises(unslow.UserError) as caught:
             ask()
-    with pytest.raises(unslow.UserError, match="no span of time"):
+        wording(str(caught.value))
+    with pytest.raises(unslow.UserError) as caught:
         unslow.diagnose_fleet("http://127.0.0.1:9", window="soon")
+    wording(str(caught.value))
 
 
 def test_whatever_the_command_takes_the_functions_take():

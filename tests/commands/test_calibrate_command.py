@@ -49,6 +49,6 @@ def test_a_server_that_is_not_there(capsys):
 
 
 @pytest.mark.parametrize("words", [["--list", "--forget"], ["--list", "http://127.0.0.1:1"], ["http://x", "--forget"]])
-def test_measuring_listing_and_forgetting_are_apart(capsys, words):
+def test_measuring_listing_and_forgetting_are_apart(capsys, words, wording):
     assert main(["calibrate", *words]) == 2
-    assert "together make no sense" in capsys.readouterr().err
+    wording(capsys.readouterr().err)

@@ -30,13 +30,14 @@ def hardware(system: System | None = None, **flags: object) -> Hardware | Unknow
     )
 
 
-def test_a_recorded_machine_with_a_gpu() -> None:
+def test_a_recorded_machine_with_a_gpu(wording) -> None:
     found = hardware(RecordedSystem(MACHINES / "h200_live_healthy"))
     assert isinstance(found, Hardware)
     assert (found.device.name, found.device_count, len(found.rooms)) == ("H200 SXM", 1, 1)
     assert found.rooms[0].capacity_bytes > 130 * 2**30
-    with pytest.raises(UserError, match="this machine has 1"):
+    with pytest.raises(UserError) as caught:
         hardware(RecordedSystem(MACHINES / "h200_live_healthy"), gpus="2")
+    wording(str(caught.value))
 
 
 def test_several_devices_of_one_kind() -> None:
@@ -120,9 +121,10 @@ def test_a_maker_s_name_leads_to_its_chip() -> None:
     assert "Groq LPU" in error.value.hint
 
 
-def test_vllm_does_not_run_on_apple_s_gpus() -> None:
-    with pytest.raises(UserError, match="vLLM does not run"):
+def test_vllm_does_not_run_on_apple_s_gpus(wording) -> None:
+    with pytest.raises(UserError) as caught:
         hardware(devices=["M3 Ultra"], runtime="vllm")
+    wording(str(caught.value), tells="vLLM")
 
 
 def test_the_host_of_a_shared_memory_reads_it_too() -> None:

@@ -105,17 +105,19 @@ def test_a_bare_name_takes_the_smaller_variant_and_names_the_other(text: str, na
 
 
 @pytest.mark.parametrize("text", ["0GB", "RTX 3060 0GB", "0.0 GiB"])
-def test_no_memory_is_no_device(text: str) -> None:
-    with pytest.raises(UserError, match="of memory can't be"):
+def test_no_memory_is_no_device(text: str, wording) -> None:
+    with pytest.raises(UserError) as caught:
         named(text)
+    wording(str(caught.value))
 
 
 def test_an_unknown_device_has_near_names(wording) -> None:
     with pytest.raises(UserError, match="no device 'RTX 4091'") as caught:
         named("RTX 4091")
-    assert "did you mean RTX 4090," in caught.value.hint
-    with pytest.raises(UserError, match="no device 'RTX 3060 foo'") as caught:
+    wording(caught.value.hint, tells="RTX 4090")
+    with pytest.raises(UserError) as caught:
         named("RTX 3060 foo")
+    wording(str(caught.value), tells="RTX 3060 foo")
     assert caught.value.hint.count("3060") == 4
     assert "12GB" in caught.value.hint
     with pytest.raises(UserError, match="no device") as caught:
@@ -147,12 +149,12 @@ def test_a_macs_gpu_has_a_share_of_the_one_memory(text: str, gpu_gib: float) -> 
     assert host is None
 
 
-def test_a_mac_needs_its_size_which_may_be_the_ram() -> None:
+def test_a_mac_needs_its_size_which_may_be_the_ram(wording) -> None:
     with pytest.raises(UserError, match="several sizes"):
         named("M3 Max")
     assert named("M3 Max", ram_bytes=64 * GIB) == named("M3 Max 64GB")
     rooms, host, *_ = find_memory(FakeSystem(), ("M3 Max 64GB",), 32 * GIB)
-    assert "--ram is not counted" in rooms[0].note
+    wording(rooms[0].note, tells="--ram")
     assert host is None
 
 

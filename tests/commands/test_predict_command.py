@@ -96,7 +96,7 @@ def test_a_table_of_which_nothing_is_known(capsys: pytest.CaptureFixture[str], t
         (["--acceptance", "0"], "--acceptance"),
     ],
 )
-def test_a_table_takes_no_settings(capsys: pytest.CaptureFixture[str], words: list[str], said: str) -> None:
+def test_a_table_takes_no_settings(capsys: pytest.CaptureFixture[str], words: list[str], said: str, wording) -> None:
     status, _, err = run(capsys, "--csv", "-", *words)
     assert status == 2
-    assert f"{said} is not for tables" in err
+    wording(err, tells=said)

@@ -90,11 +90,12 @@ def test_a_wired_limit_leaves_room_for_the_system():
     assert commands(wired, machine=machine, **OLLAMA) == ("sudo sysctl iogpu.wired_limit_mb=6963",)
 
 
-def test_the_same_commands_are_listed_once():
+def test_the_same_commands_are_listed_once(wording):
     capacity = Fix(knob="capacity", value=None, why="more room")
     first, second = said([capacity, capacity], name=reported("vLLM", "x"))
     assert len(first.commands) > 1
-    assert (second.commands, second.why) == ((), "more room (as above)")
+    assert second.commands == ()
+    wording(second.why)
 
 
 def test_what_is_set_to_a_value_is_not_said_to_be_removed():

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from unslow.commands.check.claims import check_text
-from unslow.commands.explain.pages import pages
+from unslow.commands.explain import causes
 
 ROOT = Path(__file__).parents[2]
 GENERATED = ROOT / "docs" / "reference" / "causes"
 """The same words as the pages of the causes, which are judged as they are in the code."""
 WRITTEN = [ROOT / "README.md", *(p for p in sorted((ROOT / "docs").rglob("*.md")) if p.parent != GENERATED)]
-TEXTS = {str(p.relative_to(ROOT)): p.read_text("utf-8") for p in WRITTEN} | {p.id: p.text for p in pages()}
+TEXTS = {str(p.relative_to(ROOT)): p.read_text("utf-8") for p in WRITTEN} | {p.id: p.text for p in causes()}
 ALLOWED = tomllib.loads((Path(__file__).parent / "allowed_claims.toml").read_text("utf-8"))["allowed"]
 """Sentences that state an impossible claim on purpose, each with the reason."""
 

@@ -4,10 +4,10 @@ import re
 
 import pytest
 
-from unslow.commands.explain.pages import pages
+from unslow.commands.explain import causes
 from unslow.show.explain import page_text
 
-PAGES = pages()
+PAGES = causes()
 WIDTH = 80
 
 

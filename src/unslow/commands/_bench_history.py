@@ -28,18 +28,14 @@ from unslow.think.stats.llama_bench import benches_of
 Form = Literal["unslow", "llama-bench"]
 SHOWN = 50
 _FILE_HINT = "give a file that `unslow bench -o FILE` or `llama-bench -o json` wrote"
+_HOW = "run `unslow bench` before and after an update"
+_MOST = 20
 
 
 def listed(history: History | None = None) -> HistoryReport:
     """The newest benchmarks."""
     history = history or default_history()
     return _report(history, history.all(SHOWN))
-
-
-def _report(
-    history: History, entries: Sequence[Entry], what: Literal["kept", "imported", "forgotten"] = "kept"
-) -> HistoryReport:
-    return HistoryReport(what=what, path=str(history.path), total=history.count(), benchmarks=tuple(entries))
 
 
 def import_file(path: str, history: History | None = None) -> HistoryReport:
@@ -56,6 +52,12 @@ def forget(word: str, history: History | None = None) -> HistoryReport:
     """Remove the one that is meant, or all with that label; UserError where there is none."""
     history = history or default_history()
     return _report(history, history.forget(word), "forgotten")
+
+
+def _report(
+    history: History, entries: Sequence[Entry], what: Literal["kept", "imported", "forgotten"] = "kept"
+) -> HistoryReport:
+    return HistoryReport(what=what, path=str(history.path), total=history.count(), benchmarks=tuple(entries))
 
 
 def read_benches(path: str) -> tuple[Bench, ...]:
@@ -96,6 +98,13 @@ def check_meant(word: str) -> None:
         read_benches(word)
 
 
+def _is_file(word: str) -> bool:
+    try:
+        return Path(word).exists()
+    except (OSError, ValueError):  # a name that no file can have
+        return False
+
+
 def compared_to(bench: Bench, before: Bench, history: History) -> Compared:
     """Hold it against that one; what runs differ by is learned from the history."""
     try:  # runs of the same setups tell by how much they differ by chance
@@ -105,13 +114,6 @@ def compared_to(bench: Bench, before: Bench, history: History) -> Compared:
     comparison = compare_benches(before, bench, [figured(other) for other in others.values()])
     changes = changes_between(before, bench)
     return Compared(before=before, comparison=comparison, changes=changes, suspect=suspect(comparison, changes))
-
-
-def _is_file(word: str) -> bool:
-    try:
-        return Path(word).exists()
-    except (OSError, ValueError):  # a name that no file can have
-        return False
 
 
 def figured(bench: Bench) -> Bench:
@@ -127,10 +129,6 @@ def figured(bench: Bench) -> Bench:
 def export(bench: Bench, path: str, form: Form = "unslow") -> None:
     """Write it to a file, whole or not at all; UserError where that can't be done."""
     write_file((dump_stored(bench) if form == "unslow" else render_llama_bench(bench).encode()) + b"\n", path)
-
-
-_HOW = "run `unslow bench` before and after an update"
-_MOST = 20
 
 
 def earlier_in_history(case: Case, history: History | None = None) -> Fact[Earlier]:

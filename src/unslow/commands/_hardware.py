@@ -35,6 +35,22 @@ from unslow.think.physics.links import link_bytes_per_s
 from unslow.think.speed.chips import core_count, core_flops_per_s, gpu_chip, has_peers
 from unslow.think.speed.question import USUAL_LINK
 
+MOST_DEVICES = 64
+LONGEST_LIST = 2000
+_AUTO = "auto"
+_THIS_MACHINE = frozenset({_AUTO, "cpu", "none"})
+_MAKERS = {
+    "cuda": ("NVIDIA",), "rocm": ("AMD",), "hip": ("AMD",), "metal": ("Apple",), "mlx": ("Apple",), "sycl": ("Intel",),
+}  # fmt: skip
+_HINT = "--device takes names such as RTX 4090, M3 Max or Ryzen 9 7950X"
+_ORDER = "GPUs are counted from the fastest on, as CUDA does it: `llama-server --list-devices` has the order"
+_NAMES_SHOWN = 6
+_SHARE_OF_UNIFIED = 0.5
+"""Of a memory that a GPU shares with processors, what these alone can draw: about so on M1 Max and Strix Halo."""
+_USUAL_LANES = 16
+_USUAL_SLOT = (4, _USUAL_LANES)
+"""The generation and the lanes of a desktop since 2019, for devices that are not here to be asked."""
+_EXAMPLE_BYTES = 16 * GIB
 _BETWEEN = re.compile(r"(?<!\s)\s*(?:,|&|(?<!max)\+|\band\b)\s*", re.IGNORECASE)  # a Ryzen AI Max+ has one of its own
 _BEFORE = re.compile(r"(\d{1,9})\s*[x×*](?!tx?\b)\s*(\S.*)", re.IGNORECASE)  # an RX 7900 XTX is no count of 7900
 _AFTER = re.compile(r"(.+?)(?:(?<!\s)\s+[x×*]\s*|(?<=[\db)])[x×*])(\d{1,9})", re.IGNORECASE)
@@ -42,140 +58,6 @@ _LAST = re.compile(r"(.+?)(?<!\s)\s+(\d{1,3})\s*[x×*]", re.IGNORECASE)
 _BARE = re.compile(r"(\d{1,2})\s+(?![gmt](?:i?b)?\b)(\S.*)", re.IGNORECASE)
 _SIZE_ALONE = re.compile(r"\d{1,9}(?:\.\d{1,9})?\s*[gmt](?:i?b)?", re.IGNORECASE)
 _SIZE_IN_NAME = re.compile(r"(?<!\s)\s*\b\d+GB\b")
-MOST_DEVICES = 64
-LONGEST_LIST = 2000
-_EXAMPLE_BYTES = 16 * GIB
-
-
-def parse_device_list(texts: tuple[str, ...]) -> list[str]:
-    """The name of each device, as often as there are such devices; UserError for counts that can't be."""
-    if any(len(text) > LONGEST_LIST for text in texts):
-        hint = "write it like 2x RTX 3090, RTX 3060"
-        raise UserError(f"a list of devices has more than {LONGEST_LIST} letters", hint)
-    names: list[str] = []
-    for part in (part for text in texts for part in _BETWEEN.split(text.strip())):
-        count, name = _counted(part)
-        if not name:
-            raise UserError("a device has no name", "separate several with a comma: RTX 3060, RTX 3090")
-        if not 1 <= count <= MOST_DEVICES or len(names) + count > MOST_DEVICES:
-            raise UserError(f"{count} devices can't be: {part!r}", f"1 to {MOST_DEVICES} in all, as in 2x RTX 3090")
-        names += [name] * count
-    return names
-
-
-def _counted(text: str) -> tuple[int, str]:
-    before, after = _BEFORE.fullmatch(text), _AFTER.fullmatch(text)
-    if before and after and before[2].isdigit():  # 2x4090, or 4090x2: nobody has thousands
-        return min((int(before[1]), before[2]), (int(after[2]), after[1]))
-    if is_size_alone(text):
-        return 1, text
-    if first := before or _BARE.fullmatch(text):
-        return int(first[1]), first[2]
-    if last := after or _LAST.fullmatch(text):
-        return int(last[2]), last[1]
-    return 1, text
-
-
-def is_size_alone(text: str) -> bool:
-    """Whether a device is named by the size of its memory and nothing else."""
-    return _SIZE_ALONE.fullmatch(text) is not None
-
-
-def named_room(name: str, ram_bytes: int | None = None) -> Room:
-    """The memory of a device of the catalogue, or of a size; UserError where it can't be known."""
-    if is_size_alone(name):
-        size = _size(name)
-        return Room(name, size, reserve_bytes=driver_reserve(size))
-    written = parse_device_name(name)
-    if len(written.sizes) > 1:
-        raise UserError(f"{name!r} has {len(written.sizes)} sizes of memory", "leave one of them")
-    variants = devices_meant(written.words)
-    if not variants:
-        raise UserError(f"the catalogue has no device {name!r}", _hint(name, written))
-    if not is_one_model(variants):
-        raise UserError(f"{name!r} could be one of several devices", f"say which: {_names(variants[:8])}")
-    if written.sizes:
-        return _of_size(variants, _size(written.sizes[0]))
-    common = [d for d in variants if not _SIZE_IN_NAME.search(d.name)] or variants
-    device = min(common, key=_smallest_first)
-    if not device.memory_bytes:
-        if not ram_bytes:
-            raise UserError(f"the {device.name} comes with several sizes of memory", f'add yours: "{device.name} 32GB"')
-        return _of_size(variants, ram_bytes)
-    others = [d.name for d in variants if d.memory_bytes != device.memory_bytes]
-    taken = f"{device.name} is taken, with {_shown(device.memory_bytes)}; there is also {', '.join(others)}"
-    return _room(device, note=taken if others else "")
-
-
-def _of_size(variants: list[Device], size: int) -> Room:
-    """The variant with that memory, or a card that somebody has given another one."""
-    same = [d for d in variants if any(s and is_near_size(s, size) for s in (d.memory_bytes, d.driver_bytes))]
-    if same:
-        return _room(min(same, key=_smallest_first))
-    device = min(variants, key=_smallest_first)
-    name = _SIZE_IN_NAME.sub("", device.name)
-    known = sorted({d.memory_bytes for d in variants if d.memory_bytes and not d.unified})
-    note = f"{name} has {' or '.join(map(_shown, known))} in the catalogue, this one {_shown(size)}" if known else ""
-    return _room(device, f"{name} {_label(size)}", size, note)
-
-
-def _room(device: Device, name: str = "", size: int = 0, note: str = "") -> Room:
-    capacity = size or device.capacity_bytes
-    if device.unified:
-        return unified_room(name or device.name, device, capacity, note)
-    notes = "; ".join(filter(None, (note, backend_note(device))))
-    return Room(name or device.name, capacity, reserve_bytes=driver_reserve(capacity), note=notes)
-
-
-def _smallest_first(device: Device) -> tuple[int, bool]:
-    """Where two forms have the same memory, the one that drivers do not name."""
-    return device.memory_bytes, "SXM" not in device.name
-
-
-def _size(text: str) -> int:
-    size = size_of(text)
-    if not size:
-        raise UserError(f"a device with {text.upper()} of memory can't be", "leave it out, or use --device cpu")
-    return size
-
-
-def _hint(name: str, written: Written) -> str:
-    if name.isdigit():
-        return f"if that is the size of its memory: {name}GB"
-    near = near_devices(written.words)
-    size = near[0].memory_bytes if near and near[0].memory_bytes else _EXAMPLE_BYTES
-    example = written.sizes[0].upper() if written.sizes else _label(size)
-    if not near:
-        return f"give the size of its memory instead: {example}"
-    return f"did you mean {_names(near)}? The size of its memory alone works too: {example}"
-
-
-def _names(devices: list[Device]) -> str:
-    names = list(dict.fromkeys(d.name for d in devices))
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
-
-
-def _shown(size: int) -> str:
-    return f"{size / GIB:.4g} GiB"
-
-
-def _label(size: int) -> str:
-    return f"{size / GIB:.4g}GB"
-
-
-_HINT = "--device takes names such as RTX 4090, M3 Max or Ryzen 9 7950X"
-_AUTO = "auto"
-_THIS_MACHINE = frozenset({_AUTO, "cpu", "none"})
-_MAKERS = {
-    "cuda": ("NVIDIA",), "rocm": ("AMD",), "hip": ("AMD",), "metal": ("Apple",), "mlx": ("Apple",), "sycl": ("Intel",),
-}  # fmt: skip
-_NAMES_SHOWN = 6
-_ORDER = "GPUs are counted from the fastest on, as CUDA does it: `llama-server --list-devices` has the order"
-_SHARE_OF_UNIFIED = 0.5
-"""Of a memory that a GPU shares with processors, what these alone can draw: about so on M1 Max and Strix Halo."""
-_USUAL_LANES = 16
-_USUAL_SLOT = (4, _USUAL_LANES)
-"""The generation and the lanes of a desktop since 2019, for devices that are not here to be asked."""
 
 
 class HardwareRequest(NamedTuple):
@@ -388,3 +270,119 @@ def _link_of(gpu: Gpu) -> float:
     generation = gpu.pcie_generation_max.value_or(gpu.pcie_generation.value_or(0))
     lanes = gpu.pcie_width.value_or(gpu.pcie_width_max.value_or(_USUAL_LANES))
     return link_bytes_per_s(generation, lanes) if generation else USUAL_LINK
+
+
+def parse_device_list(texts: tuple[str, ...]) -> list[str]:
+    """The name of each device, as often as there are such devices; UserError for counts that can't be."""
+    if any(len(text) > LONGEST_LIST for text in texts):
+        hint = "write it like 2x RTX 3090, RTX 3060"
+        raise UserError(f"a list of devices has more than {LONGEST_LIST} letters", hint)
+    names: list[str] = []
+    for part in (part for text in texts for part in _BETWEEN.split(text.strip())):
+        count, name = _counted(part)
+        if not name:
+            raise UserError("a device has no name", "separate several with a comma: RTX 3060, RTX 3090")
+        if not 1 <= count <= MOST_DEVICES or len(names) + count > MOST_DEVICES:
+            raise UserError(f"{count} devices can't be: {part!r}", f"1 to {MOST_DEVICES} in all, as in 2x RTX 3090")
+        names += [name] * count
+    return names
+
+
+def _counted(text: str) -> tuple[int, str]:
+    before, after = _BEFORE.fullmatch(text), _AFTER.fullmatch(text)
+    if before and after and before[2].isdigit():  # 2x4090, or 4090x2: nobody has thousands
+        return min((int(before[1]), before[2]), (int(after[2]), after[1]))
+    if is_size_alone(text):
+        return 1, text
+    if first := before or _BARE.fullmatch(text):
+        return int(first[1]), first[2]
+    if last := after or _LAST.fullmatch(text):
+        return int(last[2]), last[1]
+    return 1, text
+
+
+def is_size_alone(text: str) -> bool:
+    """Whether a device is named by the size of its memory and nothing else."""
+    return _SIZE_ALONE.fullmatch(text) is not None
+
+
+def named_room(name: str, ram_bytes: int | None = None) -> Room:
+    """The memory of a device of the catalogue, or of a size; UserError where it can't be known."""
+    if is_size_alone(name):
+        size = _size(name)
+        return Room(name, size, reserve_bytes=driver_reserve(size))
+    written = parse_device_name(name)
+    if len(written.sizes) > 1:
+        raise UserError(f"{name!r} has {len(written.sizes)} sizes of memory", "leave one of them")
+    variants = devices_meant(written.words)
+    if not variants:
+        raise UserError(f"the catalogue has no device {name!r}", _hint(name, written))
+    if not is_one_model(variants):
+        raise UserError(f"{name!r} could be one of several devices", f"say which: {_names(variants[:8])}")
+    if written.sizes:
+        return _of_size(variants, _size(written.sizes[0]))
+    common = [d for d in variants if not _SIZE_IN_NAME.search(d.name)] or variants
+    device = min(common, key=_smallest_first)
+    if not device.memory_bytes:
+        if not ram_bytes:
+            raise UserError(f"the {device.name} comes with several sizes of memory", f'add yours: "{device.name} 32GB"')
+        return _of_size(variants, ram_bytes)
+    others = [d.name for d in variants if d.memory_bytes != device.memory_bytes]
+    taken = f"{device.name} is taken, with {_shown(device.memory_bytes)}; there is also {', '.join(others)}"
+    return _room(device, note=taken if others else "")
+
+
+def _of_size(variants: list[Device], size: int) -> Room:
+    """The variant with that memory, or a card that somebody has given another one."""
+    same = [d for d in variants if any(s and is_near_size(s, size) for s in (d.memory_bytes, d.driver_bytes))]
+    if same:
+        return _room(min(same, key=_smallest_first))
+    device = min(variants, key=_smallest_first)
+    name = _SIZE_IN_NAME.sub("", device.name)
+    known = sorted({d.memory_bytes for d in variants if d.memory_bytes and not d.unified})
+    note = f"{name} has {' or '.join(map(_shown, known))} in the catalogue, this one {_shown(size)}" if known else ""
+    return _room(device, f"{name} {_label(size)}", size, note)
+
+
+def _room(device: Device, name: str = "", size: int = 0, note: str = "") -> Room:
+    capacity = size or device.capacity_bytes
+    if device.unified:
+        return unified_room(name or device.name, device, capacity, note)
+    notes = "; ".join(filter(None, (note, backend_note(device))))
+    return Room(name or device.name, capacity, reserve_bytes=driver_reserve(capacity), note=notes)
+
+
+def _smallest_first(device: Device) -> tuple[int, bool]:
+    """Where two forms have the same memory, the one that drivers do not name."""
+    return device.memory_bytes, "SXM" not in device.name
+
+
+def _size(text: str) -> int:
+    size = size_of(text)
+    if not size:
+        raise UserError(f"a device with {text.upper()} of memory can't be", "leave it out, or use --device cpu")
+    return size
+
+
+def _hint(name: str, written: Written) -> str:
+    if name.isdigit():
+        return f"if that is the size of its memory: {name}GB"
+    near = near_devices(written.words)
+    size = near[0].memory_bytes if near and near[0].memory_bytes else _EXAMPLE_BYTES
+    example = written.sizes[0].upper() if written.sizes else _label(size)
+    if not near:
+        return f"give the size of its memory instead: {example}"
+    return f"did you mean {_names(near)}? The size of its memory alone works too: {example}"
+
+
+def _names(devices: list[Device]) -> str:
+    names = list(dict.fromkeys(d.name for d in devices))
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
+
+
+def _shown(size: int) -> str:
+    return f"{size / GIB:.4g} GiB"
+
+
+def _label(size: int) -> str:
+    return f"{size / GIB:.4g}GB"

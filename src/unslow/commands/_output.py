@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from unslow.show.console import ReportKind
 
 R = TypeVar("R")
+_BAR_WIDTH = 16
+_COUNTDOWN = re.compile(r"^\d+ s left at most: ")
+_FALLBACK_WIDTH, _NARROWEST, _WIDEST = 100, 40, 120
+_ASCII = str.maketrans("█▓▒░■✓✗×→·µ", "#%+.*+xx>-u")
 
 
 class Progress(Protocol):
@@ -37,12 +41,6 @@ class Silent:
 
     def step(self, text: str, share: float) -> None:
         """Nothing."""
-
-
-_BAR_WIDTH = 16
-_COUNTDOWN = re.compile(r"^\d+ s left at most: ")
-_FALLBACK_WIDTH, _NARROWEST, _WIDEST = 100, 40, 120
-_ASCII = str.maketrans("█▓▒░■✓✗×→·µ", "#%+.*+xx>-u")
 
 
 def write(text: str) -> None:

@@ -25,6 +25,10 @@ from unslow.commands._output import Progress, Silent
 from unslow.facts.errors import UserError
 from unslow.facts.values import GB, GIB, KIB, MB, MIB
 
+NEEDED = msgspec.NODEFAULT  # The default of an option that has none
+R = TypeVar("R")
+_LAST = ("format", "quiet")  # What every command has is listed after its own
+_PROGRESS = "is told what is being done; None for silence"
 _COUNT = re.compile(r"(-?)(\d{1,12})([km]?)", re.IGNORECASE)
 _SIZE = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)\s*([kmgt]i?b?|)", re.IGNORECASE)
 _SIZE_UNITS = {"": MIB, "k": KIB, "m": MIB, "g": GIB, "t": 1024 * GIB}
@@ -132,10 +136,6 @@ SIZE = Kind("a size of memory such as 24GB, 512MiB or 1TB", parse_size, str)
 SPEED = Kind("a speed of memory such as 80GB/s", parse_speed, str)
 PERCENT = Kind("a percentage such as 1% or 0.5%", parse_percent, str)
 SWITCH = Kind("true or false", parse_switch, bool, bool)
-
-
-NEEDED = msgspec.NODEFAULT  # The default of an option that has none
-_LAST = ("format", "quiet")  # What every command has is listed after its own
 _KINDS = {int: COUNT, float: NUMBER, bool: SWITCH, str: TEXT}
 
 
@@ -298,10 +298,6 @@ class Told(Shown, frozen=True, kw_only=True):
     """One that takes a while and says what is being done."""
 
     quiet: Annotated[bool, Option("don't say what is being done", "-q", only="cli")] = False
-
-
-R = TypeVar("R")
-_PROGRESS = "is told what is being done; None for silence"
 
 
 def function_of(

@@ -41,6 +41,9 @@ if TYPE_CHECKING:
     from unslow.fleet.report import FleetReport
 
 Action = Literal["diagnose", "capacity", "queries", "rules", "dashboard"]
+_OF_CAPACITY, _OF_DIAGNOSES = ("goal", "first_token", "span"), ("window", "compare", "workers")
+_ONLY = dict.fromkeys(_OF_CAPACITY, "capacity") | {"tests": "rules", "instance": "diagnose", "save": "diagnose"}
+"""Options that one action alone takes: another would leave them out in silence."""
 
 
 class FleetRequest(Request, frozen=True, kw_only=True):
@@ -225,8 +228,5 @@ def _write(text: str, request: FleetRequest) -> None:
 _ACTIONS: dict[Action, Callable[[FleetRequest], int]] = {
     "diagnose": _diagnose, "capacity": _capacity, "queries": _queries, "rules": _rules, "dashboard": _dashboard,
 }  # fmt: skip
-_OF_CAPACITY, _OF_DIAGNOSES = ("goal", "first_token", "span"), ("window", "compare", "workers")
-_ONLY = dict.fromkeys(_OF_CAPACITY, "capacity") | {"tests": "rules", "instance": "diagnose", "save": "diagnose"}
-"""Options that one action alone takes: another would leave them out in silence."""
 diagnose_fleet = function_of(FleetRequest, _judged, name="diagnose_fleet", first="prometheus", without=_OF_CAPACITY)
 fleet_capacity = function_of(FleetRequest, _users, name="fleet_capacity", first="prometheus", without=_OF_DIAGNOSES)

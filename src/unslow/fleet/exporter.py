@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from unslow import __version__
 from unslow.commands._output import Progress
-from unslow.commands.diagnose.request import Discretion
+from unslow.commands.diagnose.discretion import Discretion
 from unslow.commands.diagnose.target import write_whole
 from unslow.facts.errors import UserError
 from unslow.fleet.openmetrics import TYPES, Dialect, LookState, OwnCost, exposition

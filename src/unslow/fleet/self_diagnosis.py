@@ -16,7 +16,8 @@ import msgspec
 from unslow import __version__
 from unslow.commands._diagnosis_options import Looking
 from unslow.commands._output import Silent
-from unslow.commands.diagnose.request import QUICK, Discretion
+from unslow.commands.diagnose.discretion import Discretion
+from unslow.commands.diagnose.request import QUICK
 from unslow.commands.diagnose.target import is_live
 from unslow.commands.diagnose.visit import Measuring
 from unslow.commands.exporter import ExporterRequest

@@ -7,7 +7,7 @@ from contextlib import suppress
 import msgspec
 
 from unslow.commands._output import color, write
-from unslow.commands.diagnose.request import Discretion
+from unslow.commands.diagnose.discretion import Discretion
 from unslow.commands.watch import WatchRequest
 from unslow.live.panels import (
     NOBODY,

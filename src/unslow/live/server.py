@@ -6,7 +6,7 @@ from contextlib import suppress
 import msgspec
 
 from unslow.commands._fix_commands import spelled_subject
-from unslow.commands.diagnose.visit import target_of
+from unslow.commands.diagnose.permission import target_of
 from unslow.facts.errors import UserError
 from unslow.facts.merge import bounded
 from unslow.facts.run import Phase, Span

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from unslow import __version__
-from unslow.commands.diagnose.request import Discretion
+from unslow.commands.diagnose.discretion import Discretion
 from unslow.commands.diagnose.runtimes import chosen_subjects, subjects_at_url
 from unslow.commands.diagnose.target import as_url, check_url, collect, is_live, with_machine, with_subjects
 from unslow.commands.watch import WatchRequest

@@ -20,7 +20,7 @@ from unslow.commands.apply import ApplyRequest, UndoRequest
 from unslow.commands.apply.changes import hosts_of, list_changes, undone, would_undo
 from unslow.commands.apply.prepare import check_allowed, performed, prepared, read_plan, restarted
 from unslow.commands.diagnose.target import as_url
-from unslow.commands.models.stored import is_address, model_of_address
+from unslow.commands.models.find import is_address, model_of_address
 from unslow.commands.plan.subjects import hosts_named, is_target
 from unslow.facts.errors import UserError
 from unslow.look.system.http import is_loopback

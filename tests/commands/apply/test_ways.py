@@ -79,12 +79,12 @@ def test_a_unit_that_starts_something_else_is_left_alone(tmp_path, wording):
     wording(way.because)
 
 
-def test_the_script_whose_shell_is_the_parent(tmp_path):
+def test_the_script_whose_shell_is_the_parent(tmp_path, wording):
     script = tmp_path / "start.sh"
     script.write_text(" ".join(OLD))
     way = way_of(system_with(f"bash {script}", "0::/session.scope"), TOLD, None)
     assert (way.how, way.edits[0].after) == ("script", " ".join(NEW).encode())
-    assert way.then[0].startswith("by hand: stop the server")
+    wording(way.then[0])
 
 
 def test_a_script_that_is_gone_or_was_never_a_file_is_left_to_the_user(tmp_path):

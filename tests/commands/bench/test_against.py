@@ -3,8 +3,9 @@
 from doubles import Quiet
 from simulated_server import SimulatedServer
 
-from unslow.commands.bench.bencher import QUICK, Bencher
+from unslow.commands.bench.bencher import Bencher
 from unslow.commands.bench.measurement import ROUNDS, _ask_in_turns
+from unslow.commands.bench.protocol import QUICK
 from unslow.facts.snapshot import Subject
 from unslow.look.requests import Target
 

@@ -9,7 +9,7 @@ from simulated_server import SimulatedServer
 
 from unslow.commands.bench import BenchRequest
 from unslow.commands.bench.measurement import Ledger, Record
-from unslow.commands.diagnose.request import Discretion
+from unslow.commands.diagnose.discretion import Discretion
 from unslow.facts.bench import DECODE, Pass
 from unslow.facts.machine import Machine
 from unslow.facts.snapshot import Case

@@ -178,10 +178,10 @@ def test_threads_that_make_no_difference():
     assert (swept.verdict, swept.best) == ("flat", 2)
 
 
-def test_time_is_kept():
+def test_time_is_kept(wording):
     own = SimulatedOwn(by_threads(4), eight_threads())
     swept = threads.sweep(own, Limits(seconds=40))
-    assert swept.stopped_early == "the time was up"
+    wording(swept.stopped_early)
     assert own.system.now_s <= 55
     assert swept.points
 
@@ -201,11 +201,11 @@ def test_a_box_with_few_processors():
 
 
 @pytest.mark.parametrize("at", [0, 3, 9])
-def test_ctrl_c_keeps_what_was_measured(at):
+def test_ctrl_c_keeps_what_was_measured(at, wording):
     own = SimulatedOwn(by_threads(4), eight_threads(), interrupt_at=at)
     swept = threads.sweep(own, Limits())
     assert own.interrupted
-    assert swept.stopped_early == "stopped by the user"
+    wording(swept.stopped_early)
     assert len(swept.points) == max(0, (at - 2) // 2)
     assert swept.verdict == "cannot_tell"
 
@@ -263,11 +263,11 @@ def test_a_setting_that_the_server_lacks(module):
         module.sweep(SimulatedOwn(by_threads(4), settable=()), Limits())
 
 
-def test_a_load_without_known_files_can_not_be_told():
+def test_a_load_without_known_files_can_not_be_told(wording):
     own = SimulatedOwn(lambda _settings: (20.0, 300.0), eight_threads())
     swept = load.sweep(own, Limits())
     assert swept.verdict == "cannot_tell"
-    assert "not known which files" in swept.because
+    wording(swept.because)
     assert [point.label for point in swept.points] == ["warm"]
     assert swept.points[0].figures[LOAD].count == 2
 

@@ -7,8 +7,8 @@ from doubles import FakeSystem, Quiet
 
 from unslow.commands._diagnosis_options import Looking
 from unslow.commands._fix_commands import spelled
+from unslow.commands.diagnose.discretion import Discretion, userinfo
 from unslow.commands.diagnose.look import look_at
-from unslow.commands.diagnose.request import Discretion, userinfo
 from unslow.commands.diagnose.target import check_url, collect
 from unslow.commands.diagnose.visit import Measuring
 from unslow.facts.errors import UserError

@@ -13,10 +13,10 @@ from lab.replay import serve
 from unslow.commands._diagnosis_options import Looking
 from unslow.commands.diagnose import look
 from unslow.commands.diagnose.look import diagnose_target, stoppable
-from unslow.commands.diagnose.request import QUICK, USUAL, Course, Limits, Step, limits_of, notes_on
+from unslow.commands.diagnose.request import QUICK, USUAL, Course, Limits, Step, limits_of
 from unslow.commands.diagnose.runtimes import subjects_at_url
 from unslow.commands.diagnose.target import read_stored
-from unslow.commands.diagnose.visit import Measuring, joined
+from unslow.commands.diagnose.visit import Measuring, joined, notes_on
 from unslow.facts.errors import UserError
 from unslow.facts.run import Run
 from unslow.facts.runtime import Runtime

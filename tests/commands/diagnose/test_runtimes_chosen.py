@@ -39,12 +39,13 @@ def test_other_addresses_are_others():
     assert not is_at(CHILD, "http://10.0.0.1:5800")
 
 
-def test_a_process_or_its_parent():
+def test_a_process_or_its_parent(wording):
     assert chosen_subjects(PROCESSES, SEEN, None, "7", "") == (ALONE,)
     assert chosen_subjects(PROCESSES, SEEN, None, "40", "") == (CHILD,)
     assert chosen_subjects(PROCESSES, SEEN, None, None, "") == (CHILD, ALONE)
-    with pytest.raises(UserError, match="there is no process 99"):
+    with pytest.raises(UserError) as caught:
         chosen_subjects(PROCESSES, SEEN, None, "99", "")
+    wording(str(caught.value), tells="99")
 
 
 def test_why_a_process_is_no_runtime(wording):

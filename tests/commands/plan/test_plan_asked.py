@@ -78,10 +78,10 @@ def test_more_room_than_there_is_is_something_to_gain(wording) -> None:
     wording(report.notes)
 
 
-def test_a_draft_counts_for_a_recorded_server_too() -> None:
+def test_a_draft_counts_for_a_recorded_server_too(wording) -> None:
     report = seen("lab_cpu_healthy_small", draft=SMALL)
     assert "draft SmolLM2-135M" in report.options[-1].name
-    assert any("70% of guesses are right" in note and "the lines are without it" in note for note in report.notes)
+    wording(report.notes, tells="70%")
     assert not any("-md" in line for line in report.options[-1].commands)
 
 
@@ -101,8 +101,8 @@ def notes(**wishes: object) -> str:
     return "\n".join(plan(SMALL, **wishes).notes)
 
 
-def test_a_context_beyond_the_training_is_noted() -> None:
-    assert "trained for 8,192 tokens" in notes(**CARD, context=16384)
+def test_a_context_beyond_the_training_is_noted(wording) -> None:
+    wording(notes(**CARD, context=16384), tells="8,192")
     assert "trained for" not in notes(**CARD, context=8192)
 
 

@@ -103,8 +103,9 @@ def test_another_runtime_or_device_than_what_runs_is_refused(wording) -> None:
     with pytest.raises(UserError) as caught:
         plan("lab_cpu_threads_too_few", runtime="vllm")
     wording(str(caught.value))
-    with pytest.raises(UserError, match="has its own devices"):
+    with pytest.raises(UserError) as caught:
         plan("lab_cpu_threads_too_few", devices=("RTX 4090",))
+    wording(str(caught.value))
 
 
 @pytest.mark.real

@@ -175,12 +175,13 @@ def test_a_model_and_cards_by_name() -> None:
     assert report.searched.priced < report.searched.combinations
 
 
-def test_questions_that_cannot_be() -> None:
+def test_questions_that_cannot_be(wording) -> None:
     with pytest.raises(UserError, match="which model"):
         find_hf_model(LiveSystem(), PlanRequest(runtime="vllm"), None)
     long = PlanRequest(model="llama 3.1 8b", runtime="vllm", devices=("RTX 4090",), context=512, prompt=600)
-    with pytest.raises(UserError, match="does not fit a context"):
+    with pytest.raises(UserError) as caught:
         plan_vllm(LiveSystem(), long)
+    wording(str(caught.value))
 
 
 def test_no_card_no_plan() -> None:

@@ -8,8 +8,8 @@ from doubles import Quiet
 from unslow.catalog.architectures import made_up_shapes
 from unslow.commands.bench.server import Place
 from unslow.commands.verify import VerifyRequest, comparison
-from unslow.commands.verify.comparison import check_room, context_of_command, verify
-from unslow.commands.verify.rounds import MeasuredServer
+from unslow.commands.verify.comparison import verify
+from unslow.commands.verify.server import MeasuredServer, check_room, context_of_command
 from unslow.facts.errors import UserError
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Snapshot, Subject
@@ -72,11 +72,12 @@ def test_it_is_told_before_anything_is_started(monkeypatch, wording):
         verify(VerifyRequest(after=lines["after"], save="unused.json", prompt=3000), Quiet())
 
 
-def test_the_context_of_a_server_that_runs():
+def test_the_context_of_a_server_that_runs(wording):
     runtime = Runtime(url=reported("http://127.0.0.1:1", "x"), context_per_slot=reported(1024, "x"))
     place = Place(LIVE, Snapshot(unslow_version="1", taken_at="", subjects=(Subject(runtime=runtime),)))
     party = MeasuredServer("http://127.0.0.1:1", place)
     check_room(party, place, Work(prompt_tokens=896, answer_tokens=128))
-    with pytest.raises(UserError, match="has a context of 1,024"):
+    with pytest.raises(UserError) as caught:
         check_room(party, place, Work(prompt_tokens=897, answer_tokens=128))
+    wording(str(caught.value), tells="1,024")
     check_room(MeasuredServer("http://127.0.0.1:1", HERE), HERE, Work(prompt_tokens=10**6))

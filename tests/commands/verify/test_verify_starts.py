@@ -7,9 +7,9 @@ import pytest
 from doubles import Quiet
 
 from unslow.commands.bench.server import Place
-from unslow.commands.verify import VerifyRequest, comparison, rounds
+from unslow.commands.verify import VerifyRequest, comparison, server
 from unslow.commands.verify.comparison import verify
-from unslow.commands.verify.rounds import MeasuredServer
+from unslow.commands.verify.server import MeasuredServer
 from unslow.facts.errors import UserError
 from unslow.facts.snapshot import Snapshot
 from unslow.look.system.live import LiveSystem
@@ -62,7 +62,7 @@ def test_one_that_does_not_start_again_keeps_what_was_measured(program):
 
 
 def test_a_later_start_is_not_waited_for_as_long_as_the_first(program, monkeypatch):
-    monkeypatch.setattr(rounds, "_PATIENT_S", 0.2)
+    monkeypatch.setattr(server, "_PATIENT_S", 0.2)
     one = MeasuredServer(f"{program('a')} --threads 1 --mlock", HERE)
     with one.opened(Quiet()):
         pass

@@ -12,18 +12,14 @@ from unslow.catalog.quality import sample_openings
 from unslow.commands._output import Progress
 from unslow.commands.bench.bencher import Bencher
 from unslow.commands.bench.server import Place
-from unslow.commands.verify.rounds import (
+from unslow.commands.verify.rounds import STRETCHED, Clock, Course, in_turns, one_after_the_other
+from unslow.commands.verify.server import (
     FEWEST_PLACES,
     FEWEST_QUESTIONS,
     LONGEST_S,
     SHORTEST_S,
-    STRETCHED,
-    Clock,
-    Course,
     MeasuredServer,
     extent_of,
-    in_turns,
-    one_after_the_other,
     spread_questions,
 )
 from unslow.facts.errors import UserError

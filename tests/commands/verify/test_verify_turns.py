@@ -12,19 +12,8 @@ from unslow import __version__
 from unslow.commands._output import Progress
 from unslow.commands.bench.bencher import Bencher
 from unslow.commands.bench.server import Place
-from unslow.commands.verify.rounds import (
-    FEWEST_TOKENS,
-    MOST_EACH,
-    MOST_PLACES,
-    MOST_TOKENS,
-    Clock,
-    Course,
-    MeasuredServer,
-    extent_of,
-    in_turns,
-    measure_alone,
-    one_after_the_other,
-)
+from unslow.commands.verify.rounds import Clock, Course, in_turns, measure_alone, one_after_the_other
+from unslow.commands.verify.server import FEWEST_TOKENS, MOST_EACH, MOST_PLACES, MOST_TOKENS, MeasuredServer, extent_of
 from unslow.facts.errors import UserError
 from unslow.facts.snapshot import Snapshot, Subject
 from unslow.facts.verification import Sample, Work

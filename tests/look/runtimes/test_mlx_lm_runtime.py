@@ -8,7 +8,7 @@ from lab.replay import serve
 from proc_table import ProcTable
 from written import one_change
 
-from unslow.commands.diagnose.request import pushes_out
+from unslow.commands.diagnose.permission import pushes_out
 from unslow.facts.knob import Knob
 from unslow.facts.runtime import Runtime
 from unslow.facts.values import Absence, Origin, Unknown, reported

@@ -39,6 +39,24 @@ _FLAGGED = re.compile(rf"(?<![\w-])((?:{_FLAGS})(?![\w-])\\?[\"']?(?:=|[\s,\\+-]
 _NO_END = "\\ No newline at end of file\n"
 
 
+def agreed(question: str, *, yes: bool) -> bool:
+    """Whether it may be done; UserError where nobody can be asked."""
+    if yes:
+        return True
+    if sys.stdin is None or not sys.stdin.isatty():
+        raise UserError("there is no terminal to ask on, so nothing was changed", "look at the change, then add --yes")
+    sys.stderr.write(f"{question} [y/N] ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def system_for(target: str | None, hosts: tuple[str, ...] = ()) -> LiveSystem:
+    """This machine, and the host that the user names."""
+    url = as_url(target) if target else None
+    named = urlsplit(check_url(url)).hostname if url else None
+    return LiveSystem((*hosts, *((named,) if named else ())))
+
+
 def shown_edit(edit: Edit, command: Sequence[str] = ()) -> FileShown:
     """A file and what changes in it, without what nobody shall see of the command line."""
     keys = [key for flag in spelled_flags(command) if flag.name in SECRET for key in flag.value.split(",")]
@@ -70,20 +88,6 @@ def _lines(data: bytes | None) -> list[str]:
     return lines
 
 
-def journals_at(folder: str | None, disk: Disk) -> Journals:
-    """Where changes are written down: where the user says, else where state is kept."""
-    return Journals(Path(folder).expanduser().absolute() if folder else default_folder(), disk)
-
-
-def process_of(system: System, pid: int) -> str:
-    """A process as no other is: by its id and when it was started; empty where that is not to be seen."""
-    try:
-        seen = parse_process_time(read_text(system, f"/proc/{pid}/stat"))
-    except LookError:
-        return ""
-    return f"{pid} {seen.started_ticks}" if seen else ""
-
-
 def check_in_force(journals: Journals, process: str) -> None:
     """UserError where a file was changed for this very process: it still runs with what was there before."""
     for journal in reversed(journals.all()) if process else ():
@@ -96,16 +100,19 @@ def check_in_force(journals: Journals, process: str) -> None:
             )
 
 
+def process_of(system: System, pid: int) -> str:
+    """A process as no other is: by its id and when it was started; empty where that is not to be seen."""
+    try:
+        seen = parse_process_time(read_text(system, f"/proc/{pid}/stat"))
+    except LookError:
+        return ""
+    return f"{pid} {seen.started_ticks}" if seen else ""
+
+
 def undo_line(journals: Journals, change: str) -> str:
     """What takes a change back, to type."""
     where = [] if journals.folder == default_folder() else ["--journal", str(journals.folder)]
     return shlex.join(["unslow", "undo", change, *where])
-
-
-def hosts_of(request: UndoRequest) -> tuple[str, ...]:
-    """The hosts that the user named when models were made there."""
-    made = journals_at(request.journal, Disk()).all()
-    return tuple({urlsplit(model.url).hostname or "" for journal in made for model in journal.models})
 
 
 def list_changes(request: UndoRequest) -> UndoReport:
@@ -154,10 +161,6 @@ def undone(system: System, request: UndoRequest) -> UndoReport:
     )  # fmt: skip
 
 
-def _nothing(journals: Journals, mended: tuple[str, ...]) -> UndoReport:
-    return UndoReport(unslow_version=__version__, outcome="nothing", mended=mended, journal=str(journals.folder))
-
-
 @contextmanager
 def _opened(
     system: System, request: UndoRequest
@@ -192,6 +195,10 @@ def _chosen(journals: Journals, change: str | None) -> Journal | None:
     return found[0] if found[0].state != "undone" else None
 
 
+def _nothing(journals: Journals, mended: tuple[str, ...]) -> UndoReport:
+    return UndoReport(unslow_version=__version__, outcome="nothing", mended=mended, journal=str(journals.folder))
+
+
 def _theirs(journals: Journals, journal: Journal, name: str, number: int | None) -> FileShown:
     if number is None:
         return FileShown(path=name, diff="a model of that name is there, and another one than was made")
@@ -219,19 +226,12 @@ def _shown(journal: Journal) -> ChangeShown:
     )
 
 
-def agreed(question: str, *, yes: bool) -> bool:
-    """Whether it may be done; UserError where nobody can be asked."""
-    if yes:
-        return True
-    if sys.stdin is None or not sys.stdin.isatty():
-        raise UserError("there is no terminal to ask on, so nothing was changed", "look at the change, then add --yes")
-    sys.stderr.write(f"{question} [y/N] ")
-    sys.stderr.flush()
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
+def journals_at(folder: str | None, disk: Disk) -> Journals:
+    """Where changes are written down: where the user says, else where state is kept."""
+    return Journals(Path(folder).expanduser().absolute() if folder else default_folder(), disk)
 
 
-def system_for(target: str | None, hosts: tuple[str, ...] = ()) -> LiveSystem:
-    """This machine, and the host that the user names."""
-    url = as_url(target) if target else None
-    named = urlsplit(check_url(url)).hostname if url else None
-    return LiveSystem((*hosts, *((named,) if named else ())))
+def hosts_of(request: UndoRequest) -> tuple[str, ...]:
+    """The hosts that the user named when models were made there."""
+    made = journals_at(request.journal, Disk()).all()
+    return tuple({urlsplit(model.url).hostname or "" for journal in made for model in journal.models})

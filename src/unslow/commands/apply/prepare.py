@@ -37,10 +37,70 @@ from unslow.look.system.http import is_loopback
 from unslow.think.change import ApplyReport, ModelShown
 from unslow.think.plan.report import OptionShown, PlanReport
 
+RESTART_TIMEOUT_S = 300.0  # A large model is loaded before some units say that they are up
+_HINT = "name it by its process id or its URL: --target"
+_DECIDED: Mapping[str, Knob] = {
+    "fit": Knob.FIT,
+    "gpu_layers": Knob.GPU_LAYERS,
+    "override": Knob.TENSOR_OVERRIDE,
+    "n_cpu_moe": Knob.EXPERTS_ON_CPU,
+    "cpu_moe": Knob.EXPERTS_ON_CPU,
+    "split_mode": Knob.SPLIT_MODE,
+    "tensor_split": Knob.TENSOR_SPLIT,
+    "main_gpu": Knob.MAIN_GPU,
+    "slots": Knob.PARALLEL,
+    "kv_type_k": Knob.KV_CACHE_TYPE,
+    "kv_type_v": Knob.KV_CACHE_TYPE,  # without a change of its own, the type of values goes with that of keys
+    "kv_offload": Knob.KV_OFFLOAD,
+    "ubatch": Knob.BATCH,
+    "batch": Knob.LOGICAL_BATCH,
+    "threads": Knob.THREADS,
+}
+"""Settings of llama-server that a plan decides on; where it does not name one, it means what llama.cpp does alone."""
+_ONLY_OFF = {"flash_attention": (Knob.FLASH_ATTENTION, OFF), "device": (Knob.DEVICE, ("none",))}
+"""Those that are in a plan's way only where they turn something off."""
+_WHY = "the plan is without it"
+
+
+class Prepared(NamedTuple):
+    """The answer so far, and what shall be done; nothing where it is for a person to do."""
+
+    report: ApplyReport
+    planned: Planned | None
+
 
 def read_plan(system: System, source: str | None, target: str | None = None) -> PlanReport:
     """The plan of a file or of `-`, or a fresh one for what runs; UserError where it is none."""
     return planned(system, PlanRequest(model=target)) if source is None else read_saved(source)
+
+
+def prepared(system: System, plan: PlanReport, request: ApplyRequest) -> Prepared:
+    """What the plan's option changes of the server that runs now; UserError where it can't be told."""
+    option = chosen_option(plan, request.option)
+    subject = running_server(system, plan, request.target, request.api_key)
+    if subject is None:
+        commands = commands_for(changes_of(plan, option, anew=True), Case(), system=system, name=plan.runtime)
+        return _by_hand(
+            _report(plan, option, commands), f"{plan.runtime} does not run here, so there is nothing to edit"
+        )
+    pid = subject.runtime.pid.value_or(0)
+    words = words_of(read_process(system, pid).command()) if pid else []
+    if words and subject.runtime.command.value_or([]):  # as it is now: keys that facts hide have to stay in it
+        runtime = msgspec.structs.replace(subject.runtime, command=reported(words, f"/proc/{pid}/cmdline"))
+        subject = msgspec.structs.replace(subject, runtime=runtime)
+    process = process_of(system, pid)
+    check_in_force(journals_at(request.journal, Disk()), process)
+    changes = changes_of(plan, option)
+    if not plan.of_running:
+        changes = with_taken_away(changes, subject.runtime)
+    commands = commands_for(changes, Case(runtime=subject.runtime, model=subject.model), system=system)
+    report = _report(plan, option, commands)
+    if commands.left_out:
+        change, why = commands.left_out[0]
+        return _by_hand(report, f"{change.knob} can't be had here ({why}), and the rest is another plan")
+    of = _of_ollama if subject.runtime.name.value_or("") == "Ollama" else _of_command
+    made = of(system, request, report, subject, commands)
+    return made._replace(planned=made.planned._replace(process=process)) if made.planned else made
 
 
 def chosen_option(plan: PlanReport, wanted: str | None) -> OptionShown:
@@ -64,24 +124,6 @@ def chosen_option(plan: PlanReport, wanted: str | None) -> OptionShown:
     if len(fitting) != 1:
         raise UserError(f"{len(fitting)} options of the plan are called {wanted!r}", names)
     return fitting[0]
-
-
-def changes_of(plan: PlanReport, option: OptionShown, *, anew: bool = False) -> list[Change]:
-    """What a server has to be told; UserError where that is nothing, or something that this version does not know.
-
-    A plan that was made while nothing ran differs from the defaults, not from what runs: then every setting counts, as
-    it does for a server that is started anew.
-    """
-    shown = option.changes if plan.of_running and not anew else option.settings or option.changes
-    known = {knob.value for knob in Knob}
-    if strange := [change.knob for change in shown if change.knob not in known]:
-        raise UserError(f"the plan changes {', '.join(strange)}, which this version does not know", HINT)
-    if not shown:
-        raise UserError("that option changes nothing: it is what runs", "name another: --option N")
-    return [Change(Knob(change.knob), change.value, change.why) for change in shown]
-
-
-_HINT = "name it by its process id or its URL: --target"
 
 
 def running_server(system: System, plan: PlanReport, target: str | None, api_key: str) -> Subject | None:
@@ -132,27 +174,19 @@ def _plain(name: str) -> str:
     return re.sub(r"[^a-z]", "", name.lower())
 
 
-_DECIDED: Mapping[str, Knob] = {
-    "fit": Knob.FIT,
-    "gpu_layers": Knob.GPU_LAYERS,
-    "override": Knob.TENSOR_OVERRIDE,
-    "n_cpu_moe": Knob.EXPERTS_ON_CPU,
-    "cpu_moe": Knob.EXPERTS_ON_CPU,
-    "split_mode": Knob.SPLIT_MODE,
-    "tensor_split": Knob.TENSOR_SPLIT,
-    "main_gpu": Knob.MAIN_GPU,
-    "slots": Knob.PARALLEL,
-    "kv_type_k": Knob.KV_CACHE_TYPE,
-    "kv_type_v": Knob.KV_CACHE_TYPE,  # without a change of its own, the type of values goes with that of keys
-    "kv_offload": Knob.KV_OFFLOAD,
-    "ubatch": Knob.BATCH,
-    "batch": Knob.LOGICAL_BATCH,
-    "threads": Knob.THREADS,
-}
-"""Settings of llama-server that a plan decides on; where it does not name one, it means what llama.cpp does alone."""
-_ONLY_OFF = {"flash_attention": (Knob.FLASH_ATTENTION, OFF), "device": (Knob.DEVICE, ("none",))}
-"""Those that are in a plan's way only where they turn something off."""
-_WHY = "the plan is without it"
+def changes_of(plan: PlanReport, option: OptionShown, *, anew: bool = False) -> list[Change]:
+    """What a server has to be told; UserError where that is nothing, or something that this version does not know.
+
+    A plan that was made while nothing ran differs from the defaults, not from what runs: then every setting counts, as
+    it does for a server that is started anew.
+    """
+    shown = option.changes if plan.of_running and not anew else option.settings or option.changes
+    known = {knob.value for knob in Knob}
+    if strange := [change.knob for change in shown if change.knob not in known]:
+        raise UserError(f"the plan changes {', '.join(strange)}, which this version does not know", HINT)
+    if not shown:
+        raise UserError("that option changes nothing: it is what runs", "name another: --option N")
+    return [Change(Knob(change.knob), change.value, change.why) for change in shown]
 
 
 def with_taken_away(changes: Sequence[Change], runtime: Runtime) -> list[Change]:
@@ -164,42 +198,6 @@ def with_taken_away(changes: Sequence[Change], runtime: Runtime) -> list[Change]
     knobs += [knob for name, (knob, off) in _ONLY_OFF.items() if name in told and told[name].value in off]
     named = {change.knob for change in changes}
     return [*changes, *(Change(knob, None, _WHY) for knob in dict.fromkeys(knobs) if knob not in named)]
-
-
-class Prepared(NamedTuple):
-    """The answer so far, and what shall be done; nothing where it is for a person to do."""
-
-    report: ApplyReport
-    planned: Planned | None
-
-
-def prepared(system: System, plan: PlanReport, request: ApplyRequest) -> Prepared:
-    """What the plan's option changes of the server that runs now; UserError where it can't be told."""
-    option = chosen_option(plan, request.option)
-    subject = running_server(system, plan, request.target, request.api_key)
-    if subject is None:
-        commands = commands_for(changes_of(plan, option, anew=True), Case(), system=system, name=plan.runtime)
-        return _by_hand(
-            _report(plan, option, commands), f"{plan.runtime} does not run here, so there is nothing to edit"
-        )
-    pid = subject.runtime.pid.value_or(0)
-    words = words_of(read_process(system, pid).command()) if pid else []
-    if words and subject.runtime.command.value_or([]):  # as it is now: keys that facts hide have to stay in it
-        runtime = msgspec.structs.replace(subject.runtime, command=reported(words, f"/proc/{pid}/cmdline"))
-        subject = msgspec.structs.replace(subject, runtime=runtime)
-    process = process_of(system, pid)
-    check_in_force(journals_at(request.journal, Disk()), process)
-    changes = changes_of(plan, option)
-    if not plan.of_running:
-        changes = with_taken_away(changes, subject.runtime)
-    commands = commands_for(changes, Case(runtime=subject.runtime, model=subject.model), system=system)
-    report = _report(plan, option, commands)
-    if commands.left_out:
-        change, why = commands.left_out[0]
-        return _by_hand(report, f"{change.knob} can't be had here ({why}), and the rest is another plan")
-    of = _of_ollama if subject.runtime.name.value_or("") == "Ollama" else _of_command
-    made = of(system, request, report, subject, commands)
-    return made._replace(planned=made.planned._replace(process=process)) if made.planned else made
 
 
 def _of_command(
@@ -218,11 +216,6 @@ def _of_command(
     files = tuple(shown_edit(edit, old) for edit in way.edits)
     report = msgspec.structs.replace(report, how=way.how, outcome="would_change", files=files, lines=(), then=way.then)
     return Prepared(report, Planned(_what(report), way.edits, (), way.then))
-
-
-def _changed_variables(commands: Commands, subject: Subject) -> dict[str, str | None]:
-    now = subject.runtime.environment.value_or({})
-    return {name: value for name, value in commands.environment.items() if now.get(name) != value}
 
 
 def _of_ollama(
@@ -255,6 +248,11 @@ def _of_ollama(
     return Prepared(report, Planned(_what(report), edits, models, then))
 
 
+def _changed_variables(commands: Commands, subject: Subject) -> dict[str, str | None]:
+    now = subject.runtime.environment.value_or({})
+    return {name: value for name, value in commands.environment.items() if now.get(name) != value}
+
+
 def _report(plan: PlanReport, option: OptionShown, commands: Commands) -> ApplyReport:
     """As it is where a person has to type the lines."""
     left_out = tuple(
@@ -273,9 +271,6 @@ def _by_hand(report: ApplyReport, because: str) -> Prepared:
 
 def _what(report: ApplyReport) -> str:
     return f"{report.runtime}, {report.model}: {report.option}"
-
-
-RESTART_TIMEOUT_S = 300.0  # A large model is loaded before some units say that they are up
 
 
 def check_allowed(ready: Prepared) -> None:

@@ -25,7 +25,11 @@ from unslow.look.system import LookError, System
 from unslow.think.change import How
 
 SYSTEM_UNITS = "/etc/systemd/system"
+DERIVES_SINCE = (0, 5, 5)  # The first version whose API takes `from` and `parameters` (api/types.go, CreateRequest)
 _NO_FILES = ("/dev/", "/proc/")  # Where names mean something else in another process
+_PARAMETER = re.compile(r"PARAMETER (\w+) (\S+)")
+_INTEGER, _NUMBER = re.compile(r"-?\d{1,12}"), re.compile(r"-?\d{1,12}\.\d{1,12}")
+_MOST_PARENTS = 4
 
 
 class Told(NamedTuple):
@@ -81,6 +85,18 @@ def _is_ours(system: System, pid: int) -> bool:
     return found is not None and int(found[1]) == os.geteuid()
 
 
+def _of_compose(told: Told, file: str, service: str, *, named: bool = False) -> Way:
+    real, text = _text(file, named=named)
+    if told.environment:
+        raise NotUnderstoodError(f"variables change too, and of {file} only the command is edited")
+    try:
+        after = edited_compose(text, service, told.old, told.new)
+    except NotUnderstoodError as error:
+        raise NotUnderstoodError(f"{file}, service {service}: {error}") from error
+    edit = Edit(real, text.encode(), after.encode())
+    return Way("compose", (edit,), (shlex.join(["docker", "compose", "-f", real, "up", "-d", service]),))
+
+
 def _service(system: System, told: Told, file: str) -> str:
     """The service of a compose file: by the container, else the only one whose command it is."""
     with suppress(LookError):
@@ -94,18 +110,6 @@ def _service(system: System, told: Told, file: str) -> str:
     if len(fitting) != 1:
         raise NotUnderstoodError(f"{len(fitting)} services of {file} have the command that runs")
     return fitting[0]
-
-
-def _of_compose(told: Told, file: str, service: str, *, named: bool = False) -> Way:
-    real, text = _text(file, named=named)
-    if told.environment:
-        raise NotUnderstoodError(f"variables change too, and of {file} only the command is edited")
-    try:
-        after = edited_compose(text, service, told.old, told.new)
-    except NotUnderstoodError as error:
-        raise NotUnderstoodError(f"{file}, service {service}: {error}") from error
-    edit = Edit(real, text.encode(), after.encode())
-    return Way("compose", (edit,), (shlex.join(["docker", "compose", "-f", real, "up", "-d", service]),))
 
 
 def _of_script(told: Told, file: str, then: tuple[str, ...] = (), *, named: bool = False) -> Way:
@@ -178,12 +182,6 @@ def restart_lines(unit: Unit) -> tuple[str, ...]:
     """What makes systemd read the unit again, and start the server anew."""
     program = "systemctl --user" if unit.of_user else "systemctl"
     return f"{program} daemon-reload", f"{program} restart {unit.name}"
-
-
-DERIVES_SINCE = (0, 5, 5)  # The first version whose API takes `from` and `parameters` (api/types.go, CreateRequest)
-_PARAMETER = re.compile(r"PARAMETER (\w+) (\S+)")
-_INTEGER, _NUMBER = re.compile(r"-?\d{1,12}"), re.compile(r"-?\d{1,12}\.\d{1,12}")
-_MOST_PARENTS = 4
 
 
 def ollama_changes(commands: Commands, runtime: Runtime, own: str, name: str | None) -> ModelStep | None:

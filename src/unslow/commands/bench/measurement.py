@@ -16,25 +16,24 @@ from unslow import __version__
 from unslow.commands._bench_history import Form, check_meant, compare_with, export, figured
 from unslow.commands._output import Progress
 from unslow.commands.bench import BenchRequest, sweeps
-from unslow.commands.bench.bencher import (
+from unslow.commands.bench.bencher import Bencher, Wanted
+from unslow.commands.bench.parts import read_tests, split_parts
+from unslow.commands.bench.protocol import (
     LONG,
     MOST_IN_A_ROW,
     SHORT,
     WARM_UP,
     WARM_UP_TOKENS,
-    Bencher,
     Protocol,
     Remaining,
-    Wanted,
     given_up,
     requests_for,
     run_protocol,
     settle,
 )
-from unslow.commands.bench.parts import read_tests, split_parts
 from unslow.commands.bench.request import parse_sweeps, protocol_of, resolve_request
 from unslow.commands.bench.server import Own, Place, context_of, open_bencher, own_of, place_of
-from unslow.commands.diagnose.request import Discretion
+from unslow.commands.diagnose.discretion import Discretion
 from unslow.facts.bench import (
     DECODE,
     LOAD,
@@ -61,6 +60,10 @@ from unslow.think.stats.comparison import compare_pairs
 from unslow.think.stats.conditions import conditions_of, settings_of
 from unslow.think.stats.figures import decode_rate, figures_of, prefill_rate
 from unslow.think.stats.requirements import judge_requirement, parse_requirement
+
+FINE, FOUND, COULD_NOT_RUN, CANNOT_TELL, INTERRUPTED = 0, 1, 2, 3, 130
+ROUNDS, LOOKS = 6, 3  # Rounds until the first look; where it can't be told then, as many again, and once more
+_RATES = {DECODE: (SHORT, decode_rate), PREFILL: (LONG, prefill_rate)}
 
 
 class Ledger(NamedTuple):
@@ -166,140 +169,27 @@ class Record:
             self._history = None
 
 
-def figures_of_sweeps(sweeps: Sequence[Sweep]) -> dict[str, Spread]:
-    """What a condition may be set on: what many users get together at best, and how long the last start took."""
-    found: dict[str, Spread] = {}
-    for sweep in sweeps:
-        together = [point.figures[TOGETHER] for point in sweep.points if TOGETHER in point.figures]
-        starts = [point.figures[LOAD] for point in sweep.points if LOAD in point.figures]
-        found |= {TOGETHER: max(together, key=lambda spread: spread.median)} if together else {}
-        found |= {LOAD: starts[-1]} if starts else {}
-    return found
-
-
-def run_of(passes: Sequence[Pass]) -> Run:
-    """What a prediction needs of the measurement: how deep in the context it was."""
-    short = [done for done in passes if done.round and done.case == "short"]
-    if not short:
-        return Run()
-    depth = statistics.median(done.prompt_tokens + done.cached_tokens + done.generated_tokens / 2 for done in short)
-    return Run(depth_tokens=measured(int(depth), "the requests of the benchmark"))
-
-
-def expected_of(case: Case, run: Run) -> dict[str, float]:
-    """The speed that physics expects of it as it is set up; nothing where it can't tell."""
-    at_depth = msgspec.structs.replace(case.run, depth_tokens=run.depth_tokens)
-    outlook = predict(msgspec.structs.replace(case, run=at_depth))
-    if isinstance(outlook, Unknown):
-        return {}
-    speed = outlook.tokens_per_s
-    return {DECODE: speed.mid, f"{DECODE}_low": speed.low, f"{DECODE}_high": speed.high}
-
-
-FINE, FOUND, COULD_NOT_RUN, CANNOT_TELL, INTERRUPTED = 0, 1, 2, 3, 130
-
-
-def exit_status(result: BenchResult) -> int:
-    """1 where it is slower or a condition does not hold, 3 where that can't be told."""
-    bench = result.bench
-    if bench.interrupted:
-        return INTERRUPTED  # whatever a gate asked for was not measured whole
-    if result.unwritten or not (bench.figures or bench.sweeps):
-        return COULD_NOT_RUN
-    holds = [one.holds for one in bench.requirements]
-    verdict = result.compared.verdict if result.compared else "cannot_tell" if result.not_compared else "same"
-    if False in holds or verdict == "slower":
-        return FOUND
-    return CANNOT_TELL if None in holds or verdict == "cannot_tell" else FINE
-
-
-ROUNDS, LOOKS = 6, 3  # Rounds until the first look; where it can't be told then, as many again, and once more
-_RATES = {DECODE: (SHORT, decode_rate), PREFILL: (LONG, prefill_rate)}
-
-
-def measure_in_turns(request: BenchRequest, progress: Progress) -> BenchResult:
-    """The request's server and another one in turns; the first is held against the second."""
-    sides = [request._replace(target=target) for target in (request.against, request.target)]
-    discretion = Discretion(tuple(key for side in sides for key in Discretion.about(side.api_key, side.target).keys))
-    shown = discretion.progress(progress)
-    with discretion.errors(), ExitStack() as stack:
-        places = [place_of(side.target, side.api_key or "", shown) for side in sides]
-        pairs = zip(places, sides, strict=True)
-        benchers = [stack.enter_context(open_bencher(place, side, shown)) for place, side in pairs]
-        if benchers[0].target.url == benchers[1].target.url:
-            raise UserError("both are the same server", "--against takes the URL of another one")
-        records = [_record(*side, shown, discretion) for side in zip(benchers, sides, strict=True)]
+def benchmark(request: BenchRequest, progress: Progress) -> BenchResult:
+    """Measure, compare, write to the files that are named; one that can't be written does not cost the result."""
+    request = resolve_request(request)
+    if request.compare:
+        check_meant(request.compare)
+    result = measure_in_turns(request, progress) if request.against else measure_one(request, progress)
+    try:
+        if request.compare:
+            result = result._replace(compared=compare_with(result.bench, request.compare))
+    except UserError as error:
+        progress.say(f"not compared: {error.message}")
+        result = result._replace(not_compared=error.message)
+    files: tuple[tuple[str | None, Form], ...] = ((request.output, "unslow"), (request.export, "llama-bench"))
+    for path, form in files:
         try:
-            why = _ask_in_turns(benchers, protocol_of(request), shown)
-        except KeyboardInterrupt:
-            why = ""
-            for bencher in benchers:
-                bencher.interrupted = True
-        for record in records:
-            record.notes += (why,) if why else ()
-        before, after = (record.finished() for record in records)
-        comparison, changes = _compared_pairs(before, after, benchers), changes_between(before, after)
-        reason = suspect(comparison, changes)
-        return BenchResult(after, None, Compared(before=before, comparison=comparison, changes=changes, suspect=reason))
-
-
-def _record(bencher: Bencher, request: BenchRequest, progress: Progress, discretion: Discretion) -> Record:
-    def ledger() -> Ledger:
-        telemetry = bencher.sampler.telemetry() if bencher.sampler else None
-        return Ledger(bencher.case, bencher.passes, bencher.failures, telemetry, bencher.interrupted)
-
-    record = Record(bencher.system, request, ledger, progress, discretion)
-    bencher.flush = record.flush
-    return record
-
-
-def _ask_in_turns(benchers: list[Bencher], protocol: Protocol, progress: Progress) -> str:
-    """Rounds of the same questions, and who goes first changes with every round; why it ended before its time."""
-    for bencher in benchers:
-        protocol = protocol.within(context_of(bencher))
-        bencher.ask(Wanted(WARM_UP, WARM_UP_TOKENS, round=0))
-    rounds, questions = max(ROUNDS, protocol.rounds), protocol.cases[1:]  # one of each kind
-    remaining = Remaining(progress)
-    remaining.announce([*questions, *questions] * rounds)
-    for number in range(1, LOOKS * rounds + 1):
-        for wanted, bencher in product(questions, benchers if number % 2 else benchers[::-1]):
-            remaining.step(f"round {number}, {bencher.target.url}", wanted)
-            remaining.done(wanted, bencher.ask(wanted._replace(round=number)))
-            settle(bencher)
-            if given_up(bencher):
-                return f"{MOST_IN_A_ROW} requests in a row failed at {bencher.target.url}"
-        if number % rounds:  # few looks: each is another chance to be wrong
-            continue
-        found = _difference(DECODE, benchers)
-        if found is not None and found.verdict != "cannot_tell":
-            break
-    progress.step("measured", 1.0)
-    return ""
-
-
-def _compared_pairs(before: Bench, after: Bench, benchers: list[Bencher]) -> Comparison:
-    found = [one for metric in _RATES if (one := _difference(metric, benchers))]
-    verdicts = [one.verdict for one in found]
-    telling = next((v for v in ("slower", "faster") if v in verdicts), verdicts[0] if verdicts else "cannot_tell")
-    words = "; ".join(f"{one.metric.partition('_')[0]}: {one.because}" for one in found)
-    return Comparison(
-        before=before.id,
-        after=after.id,
-        verdict=telling,
-        because=words or "no pair of requests was answered",
-        differences=tuple(found),
-        notes=(f"{benchers[1].target.url} held against {benchers[0].target.url}, asked in turns",),
-    )
-
-
-def _difference(metric: str, benchers: list[Bencher]) -> Difference | None:
-    case, rate = _RATES[metric]
-    by_round = [
-        {done.round: value for done in b.passes if done.round and done.case == case and (value := rate(done))}
-        for b in benchers
-    ]
-    pairs = [(by_round[0][number], by_round[1][number]) for number in by_round[0] if number in by_round[1]]
-    return compare_pairs(metric, pairs) if pairs else None
+            if path:
+                export(result.bench, path, form)
+                progress.say(f"wrote {path}")
+        except UserError as error:
+            result = result._replace(unwritten=error)
+    return result
 
 
 def measure_one(request: BenchRequest, progress: Progress) -> BenchResult:
@@ -387,24 +277,130 @@ def _sweep_own_servers(own: Own, request: BenchRequest, discretion: Discretion) 
     return record.finished()
 
 
-def benchmark(request: BenchRequest, progress: Progress) -> BenchResult:
-    """Measure, compare, write to the files that are named; one that can't be written does not cost the result."""
-    request = resolve_request(request)
-    if request.compare:
-        check_meant(request.compare)
-    result = measure_in_turns(request, progress) if request.against else measure_one(request, progress)
-    try:
-        if request.compare:
-            result = result._replace(compared=compare_with(result.bench, request.compare))
-    except UserError as error:
-        progress.say(f"not compared: {error.message}")
-        result = result._replace(not_compared=error.message)
-    files: tuple[tuple[str | None, Form], ...] = ((request.output, "unslow"), (request.export, "llama-bench"))
-    for path, form in files:
+def measure_in_turns(request: BenchRequest, progress: Progress) -> BenchResult:
+    """The request's server and another one in turns; the first is held against the second."""
+    sides = [request._replace(target=target) for target in (request.against, request.target)]
+    discretion = Discretion(tuple(key for side in sides for key in Discretion.about(side.api_key, side.target).keys))
+    shown = discretion.progress(progress)
+    with discretion.errors(), ExitStack() as stack:
+        places = [place_of(side.target, side.api_key or "", shown) for side in sides]
+        pairs = zip(places, sides, strict=True)
+        benchers = [stack.enter_context(open_bencher(place, side, shown)) for place, side in pairs]
+        if benchers[0].target.url == benchers[1].target.url:
+            raise UserError("both are the same server", "--against takes the URL of another one")
+        records = [_record(*side, shown, discretion) for side in zip(benchers, sides, strict=True)]
         try:
-            if path:
-                export(result.bench, path, form)
-                progress.say(f"wrote {path}")
-        except UserError as error:
-            result = result._replace(unwritten=error)
-    return result
+            why = _ask_in_turns(benchers, protocol_of(request), shown)
+        except KeyboardInterrupt:
+            why = ""
+            for bencher in benchers:
+                bencher.interrupted = True
+        for record in records:
+            record.notes += (why,) if why else ()
+        before, after = (record.finished() for record in records)
+        comparison, changes = _compared_pairs(before, after, benchers), changes_between(before, after)
+        reason = suspect(comparison, changes)
+        return BenchResult(after, None, Compared(before=before, comparison=comparison, changes=changes, suspect=reason))
+
+
+def _record(bencher: Bencher, request: BenchRequest, progress: Progress, discretion: Discretion) -> Record:
+    def ledger() -> Ledger:
+        telemetry = bencher.sampler.telemetry() if bencher.sampler else None
+        return Ledger(bencher.case, bencher.passes, bencher.failures, telemetry, bencher.interrupted)
+
+    record = Record(bencher.system, request, ledger, progress, discretion)
+    bencher.flush = record.flush
+    return record
+
+
+def _ask_in_turns(benchers: list[Bencher], protocol: Protocol, progress: Progress) -> str:
+    """Rounds of the same questions, and who goes first changes with every round; why it ended before its time."""
+    for bencher in benchers:
+        protocol = protocol.within(context_of(bencher))
+        bencher.ask(Wanted(WARM_UP, WARM_UP_TOKENS, round=0))
+    rounds, questions = max(ROUNDS, protocol.rounds), protocol.cases[1:]  # one of each kind
+    remaining = Remaining(progress)
+    remaining.announce([*questions, *questions] * rounds)
+    for number in range(1, LOOKS * rounds + 1):
+        for wanted, bencher in product(questions, benchers if number % 2 else benchers[::-1]):
+            remaining.step(f"round {number}, {bencher.target.url}", wanted)
+            remaining.done(wanted, bencher.ask(wanted._replace(round=number)))
+            settle(bencher)
+            if given_up(bencher):
+                return f"{MOST_IN_A_ROW} requests in a row failed at {bencher.target.url}"
+        if number % rounds:  # few looks: each is another chance to be wrong
+            continue
+        found = _difference(DECODE, benchers)
+        if found is not None and found.verdict != "cannot_tell":
+            break
+    progress.step("measured", 1.0)
+    return ""
+
+
+def _compared_pairs(before: Bench, after: Bench, benchers: list[Bencher]) -> Comparison:
+    found = [one for metric in _RATES if (one := _difference(metric, benchers))]
+    verdicts = [one.verdict for one in found]
+    telling = next((v for v in ("slower", "faster") if v in verdicts), verdicts[0] if verdicts else "cannot_tell")
+    words = "; ".join(f"{one.metric.partition('_')[0]}: {one.because}" for one in found)
+    return Comparison(
+        before=before.id,
+        after=after.id,
+        verdict=telling,
+        because=words or "no pair of requests was answered",
+        differences=tuple(found),
+        notes=(f"{benchers[1].target.url} held against {benchers[0].target.url}, asked in turns",),
+    )
+
+
+def _difference(metric: str, benchers: list[Bencher]) -> Difference | None:
+    case, rate = _RATES[metric]
+    by_round = [
+        {done.round: value for done in b.passes if done.round and done.case == case and (value := rate(done))}
+        for b in benchers
+    ]
+    pairs = [(by_round[0][number], by_round[1][number]) for number in by_round[0] if number in by_round[1]]
+    return compare_pairs(metric, pairs) if pairs else None
+
+
+def figures_of_sweeps(sweeps: Sequence[Sweep]) -> dict[str, Spread]:
+    """What a condition may be set on: what many users get together at best, and how long the last start took."""
+    found: dict[str, Spread] = {}
+    for sweep in sweeps:
+        together = [point.figures[TOGETHER] for point in sweep.points if TOGETHER in point.figures]
+        starts = [point.figures[LOAD] for point in sweep.points if LOAD in point.figures]
+        found |= {TOGETHER: max(together, key=lambda spread: spread.median)} if together else {}
+        found |= {LOAD: starts[-1]} if starts else {}
+    return found
+
+
+def run_of(passes: Sequence[Pass]) -> Run:
+    """What a prediction needs of the measurement: how deep in the context it was."""
+    short = [done for done in passes if done.round and done.case == "short"]
+    if not short:
+        return Run()
+    depth = statistics.median(done.prompt_tokens + done.cached_tokens + done.generated_tokens / 2 for done in short)
+    return Run(depth_tokens=measured(int(depth), "the requests of the benchmark"))
+
+
+def expected_of(case: Case, run: Run) -> dict[str, float]:
+    """The speed that physics expects of it as it is set up; nothing where it can't tell."""
+    at_depth = msgspec.structs.replace(case.run, depth_tokens=run.depth_tokens)
+    outlook = predict(msgspec.structs.replace(case, run=at_depth))
+    if isinstance(outlook, Unknown):
+        return {}
+    speed = outlook.tokens_per_s
+    return {DECODE: speed.mid, f"{DECODE}_low": speed.low, f"{DECODE}_high": speed.high}
+
+
+def exit_status(result: BenchResult) -> int:
+    """1 where it is slower or a condition does not hold, 3 where that can't be told."""
+    bench = result.bench
+    if bench.interrupted:
+        return INTERRUPTED  # whatever a gate asked for was not measured whole
+    if result.unwritten or not (bench.figures or bench.sweeps):
+        return COULD_NOT_RUN
+    holds = [one.holds for one in bench.requirements]
+    verdict = result.compared.verdict if result.compared else "cannot_tell" if result.not_compared else "same"
+    if False in holds or verdict == "slower":
+        return FOUND
+    return CANNOT_TELL if None in holds or verdict == "cannot_tell" else FINE

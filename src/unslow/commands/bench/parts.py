@@ -16,31 +16,11 @@ from unslow.think.stats.figures import FEWEST_TOKENS, client_decode_rate, decode
 from unslow.think.stats.parts import Parts, Round, Timing, checked_by_idle, generates, parts_of, step_at
 
 LARGEST_FILE_BYTES = 4 * 1024**2
-_ALIKE = 0.05  # llama-bench counts the tensors of a model; what else counts may add the header and the vocabulary
-_HINT = "run `llama-bench -m MODEL -p 0 -n 128 -o json > FILE` on the same machine"
-
-
-def read_tests(system: System, path: str, model: Model) -> tuple[BenchRow, ...]:
-    """Those in which it generates and nothing else; UserError where there is none, or all are of another model."""
-    try:
-        text = read_text(system, path, LARGEST_FILE_BYTES)
-    except LookError as error:
-        raise UserError(f"{path} can't be read: {error.why}", _HINT) from error
-    rows = tuple(row for row in parse_llama_bench(text, path) if generates(row))
-    if not rows:
-        raise UserError(f"{path} has no test of llama-bench in which it generates", _HINT)
-    here = model.weights_bytes.value_or(0)  # a size that is not known says nothing
-    same = tuple(
-        row for row in rows if row.model_size <= 0 or here <= 0 or 1 - _ALIKE <= row.model_size / here <= 1 + _ALIKE
-    )
-    if not same:
-        raise UserError(f"{path} is about another model: {rows[0].model_type or rows[0].model_filename}", _HINT)
-    return same
-
-
 LIMITS = Limits(tokens=128, repeats=9, seconds=60.0)
 """Nine rounds: their interval leaves out the outermost on each side, so that one disturbance does not widen it."""
 FEWEST_ROUNDS, WARM_UP_TOKENS = 3, 16
+_ALIKE = 0.05  # llama-bench counts the tensors of a model; what else counts may add the header and the vocabulary
+_HINT = "run `llama-bench -m MODEL -p 0 -n 128 -o json > FILE` on the same machine"
 _USUAL = Wanted("parts: usual", WARM_UP_TOKENS, round=0)  # no repeat of the protocol, so its figures leave it out
 WAYS = (_USUAL, _USUAL._replace(case="parts: greedy", greedy=True), _USUAL._replace(case="parts: silent", stream=False))
 
@@ -85,6 +65,24 @@ def _tests(bencher: Bencher, path: str) -> tuple[BenchRow, ...]:
         if theirs and ours and theirs != ours:  # the step is then not the server's own
             bencher.progress.say(f"{path}: llama-bench ran with {name} {theirs}, the server with {ours}")
     return tests
+
+
+def read_tests(system: System, path: str, model: Model) -> tuple[BenchRow, ...]:
+    """Those in which it generates and nothing else; UserError where there is none, or all are of another model."""
+    try:
+        text = read_text(system, path, LARGEST_FILE_BYTES)
+    except LookError as error:
+        raise UserError(f"{path} can't be read: {error.why}", _HINT) from error
+    rows = tuple(row for row in parse_llama_bench(text, path) if generates(row))
+    if not rows:
+        raise UserError(f"{path} has no test of llama-bench in which it generates", _HINT)
+    here = model.weights_bytes.value_or(0)  # a size that is not known says nothing
+    same = tuple(
+        row for row in rows if row.model_size <= 0 or here <= 0 or 1 - _ALIKE <= row.model_size / here <= 1 + _ALIKE
+    )
+    if not same:
+        raise UserError(f"{path} is about another model: {rows[0].model_type or rows[0].model_filename}", _HINT)
+    return same
 
 
 def measure_rounds(bencher: Bencher, limits: Limits = LIMITS) -> tuple[tuple[Round, ...], float]:

@@ -5,7 +5,7 @@ import re
 from typing import NamedTuple
 
 from unslow.commands.bench import BenchRequest
-from unslow.commands.bench.bencher import QUICK, STANDARD, Protocol
+from unslow.commands.bench.protocol import QUICK, STANDARD, Protocol
 from unslow.commands.bench.sweeps import module_of, names
 from unslow.facts.errors import UserError
 from unslow.look.sampler.series_file import check_arrow

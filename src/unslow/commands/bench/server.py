@@ -16,10 +16,9 @@ from unslow.commands.bench import BenchRequest
 from unslow.commands.bench.bencher import Bencher
 from unslow.commands.bench.request import parse_sweeps
 from unslow.commands.diagnose.look import DEFAULT_SHAPE
-from unslow.commands.diagnose.request import EVICT, caution, refusal
+from unslow.commands.diagnose.permission import EVICT, caution, refusal, slot_of, target_of
 from unslow.commands.diagnose.runtimes import chosen_subjects, read_at, subjects_at_url
 from unslow.commands.diagnose.target import as_url, check_url, collect, is_live, with_machine, with_subjects
-from unslow.commands.diagnose.visit import slot_of, target_of
 from unslow.commands.models.stored import resolve
 from unslow.facts.bench import Failure, Pass
 from unslow.facts.errors import UserError
@@ -47,10 +46,119 @@ from unslow.look.system.http import is_loopback
 from unslow.look.system.live import ClosingSystem, LiveSystem
 
 ENGINE_CONTEXT = 4608  # Room for a prompt of 4096 tokens and the answer to it
+MEMORY_OVER = 1.1  # What a server takes for each byte of its model, at the least
+_SMALLER = "stop what takes the memory, or measure a smaller model"
 _OURS = "started by unslow"
-
 Settings = Mapping[str, int]
 Waiting = Callable[[float], None]
+
+
+class Place(NamedTuple):
+    """Where a benchmark happens: the door, and what was seen through it."""
+
+    system: System
+    snapshot: Snapshot
+
+
+def place_of(target: str | None, api_key: str, progress: Progress, *, bandwidth: bool = True) -> Place:
+    """This machine, with all that runs here; or a server elsewhere, whose machine can't be seen."""
+    if target is not None and not is_live(target):
+        raise UserError(f"{target!r} is nothing that runs", "give a server's URL or process id, or nothing")
+    named = as_url(target or "")
+    url = check_url(named) if named else None
+    host = urlsplit(url).hostname or "" if url else ""
+    system = LiveSystem([host] if host else [])
+    watcher = current_observer()
+    if watcher:  # who may have seen enough: the door can be closed
+        system = ClosingSystem([host] if host else [])
+        watcher.entered(system)
+    if url and not is_loopback(host):
+        progress.say(f"{url} is another machine: only the server itself can be seen from here")
+        why = not_supported("the server runs on another machine", "run unslow there")
+        seen = Snapshot(unslow_version=__version__, taken_at=system.now(), machine=Machine(gpus=why))
+        return Place(system, with_subjects(seen, subjects_at_url(system, url, api_key)))
+    progress.step("looking at the machine", 0.0)
+    seen = collect(system, bandwidth=bandwidth, api_key=api_key)
+    if watcher:
+        watcher.looked_at(seen.machine)
+    subjects = chosen_subjects(system, seen, url, target, api_key)
+    return Place(system, with_subjects(seen, tuple(with_machine(subject, seen.machine) for subject in subjects)))
+
+
+@contextmanager
+def open_bencher(
+    place: Place, request: BenchRequest, progress: Progress, start_s: float = START_TIMEOUT_S
+) -> Iterator[Bencher]:
+    """A bencher for the server that runs, or for one that is started now, within so long, and stopped in the end."""
+    wants_own = request.command is not None or (request.model is not None and request.target is None)
+    subject = None if wants_own else subject_of(place.snapshot, request.model)
+    with ExitStack() as stack:
+        if subject is None:
+            own = own_of(place, request, progress)
+            own.timeout_s = start_s
+            bencher = stack.enter_context(own.started({}))
+            bencher.case = case_of(place.snapshot, bencher.subject)
+        else:
+            bencher = running_bencher(place, subject, request, progress)
+        # The sampler around it, unless it is switched off or the server's machine is another one
+        pid, host = bencher.subject.runtime.pid, urlsplit(bencher.target.url).hostname or ""
+        here = bencher.subject.runtime.embedded or isinstance(pid, Known) or is_loopback(host)
+        if request.hz > 0 and here:
+            pids = [pid.value] if isinstance(pid, Known) else []
+            bencher.sampler = stack.enter_context(Sampler(bencher.system, pids, request.hz))
+        yield bencher
+
+
+def subject_of(snapshot: Snapshot, model: str | None = None) -> Subject | None:
+    """The one model that is served, or the one of that name; None where none is, UserError where it is not clear."""
+    served = snapshot.subjects
+    if model is not None:
+        served = tuple(s for s in served if model.casefold() in s.model.name.value_or("").casefold())
+    if len(served) == 1 or not snapshot.subjects:
+        return next(iter(served), None)
+    names = "; ".join(f"{s.model.name.value_or('?')} at {s.runtime.url.value_or('?')}" for s in snapshot.subjects)
+    if not served:
+        raise UserError(f"no model {model!r} is served there, but {names}", "give --model a part of its name")
+    raise UserError(f"{len(served)} models are served: {names}", "name one: unslow bench URL --model NAME")
+
+
+def running_bencher(place: Place, subject: Subject, request: BenchRequest, progress: Progress) -> Bencher:
+    """A bencher for a server that somebody runs, with the manners of a guest; UserError where it may not be asked."""
+    if why := refusal(subject):
+        raise UserError(f"{subject.runtime.url.value_or('the server')}: {why.why}", why.how_to_get)
+    target = target_of(place.system, subject, request.api_key)
+    slot = slot_of(place.system, subject, target, evict=request.evict)
+    if isinstance(slot, Unknown):
+        raise UserError(f"{target.url}: {slot.why}", slot.how_to_get)
+    if any(asked.axis == "users" for asked in parse_sweeps(request)) and not request.evict:
+        # UserError where many users at once would push out a conversation: they take every slot
+        used = read_free_slots(target.server(place.system)).talking
+        if used:
+            raise UserError(f"{target.url}: {used} of its slots hold a conversation, and many users take all", EVICT)
+    if care := caution(subject.runtime):
+        progress.say(f"{target.url}: {care}")
+    bencher = Bencher(place.system, subject, target, progress)
+    bencher.slot, bencher.case = slot, case_of(place.snapshot, subject)
+    return bencher
+
+
+def case_of(snapshot: Snapshot, subject: Subject) -> Case:
+    """The subject on its machine, with what was calibrated before."""
+    return next(with_subjects(snapshot, (with_machine(subject, snapshot.machine),)).cases())
+
+
+def context_of(bencher: Bencher) -> int | None:
+    """The context that one request may fill; None where the server does not tell."""
+    runtime = bencher.subject.runtime
+    context = runtime.context_per_slot.value_or(runtime.context_length.value_or(None))
+    return int(context) if context is not None else None
+
+
+def own_of(place: Place, request: BenchRequest, progress: Progress) -> "Own":
+    """What starts servers of its own."""
+    return Own.from_request(
+        place.system, place.snapshot.machine, progress, model=request.model, command=request.command
+    )
 
 
 class EngineStarter(NamedTuple):
@@ -112,67 +220,14 @@ class CommandStarter(NamedTuple):
             yield with_load(read_launched(system, server, key), server.load_s), key
 
 
-def with_load(subject: Subject, load_s: float) -> Subject:
-    """The subject with the time that it took to start."""
-    run = msgspec.structs.replace(subject.run, load_s=measured(load_s, "until the server answered"))
-    return msgspec.structs.replace(subject, run=run)
-
-
-def read_launched(system: System, server: Launched, api_key: str) -> Subject:
-    """All that can be seen of a server that was started here; UserError where it can't be read."""
-    try:
-        found = next(iter(_by_process(system, server, api_key) or read_at(system, server.url, api_key)), None)
-    except LookError as error:
-        raise UserError(f"the server was started, and can't be read: {error.why}", error.how_to_get) from error
-    if found is None:
-        raise UserError("the server was started, and serves no model", "name a model in the command")
-    known = Runtime(url=reported(server.url, _OURS), log_path=reported(server.log_path, _OURS))
-    if not isinstance(found.runtime.pid, Known):
-        known = msgspec.structs.replace(known, pid=reported(server.pid, _OURS))
-    return msgspec.structs.replace(found, runtime=overlaid(found.runtime, known))
-
-
-def _by_process(system: System, server: Launched, api_key: str) -> tuple[Subject, ...]:
-    """By its process, which tells most; nothing where processes can't be seen."""
-    try:
-        first = read_process(system, server.pid)
-        family = [first, *started_by(first, read_processes(system))]
-    except LookError:
-        return ()
-    for looker in lookers():
-        for process in looker.find(family):
-            if subjects := looker.read(process, api_key):
-                return subjects
-    return ()
-
-
-def files_of(system: System, path: str) -> list[str]:
-    """The files that hold a model's weights: all parts of a GGUF file, or what lies in a folder of safetensors."""
-    if path.endswith(".gguf") or Path(path).is_file():
-        try:
-            return [os.path.realpath(part) for part in part_paths(path)]
-        except LookError:
-            return [os.path.realpath(path)]
-    try:
-        names = system.list_dir(path)
-    except LookError:
-        return []
-    return [f"{path.rstrip('/')}/{name}" for name in names if name.endswith((".safetensors", ".bin", ".gguf"))]
-
-
-# Servers of our own, for what is set when a server starts; one that somebody runs is never changed.
-#
-# One server at a time, each started, asked and ended again; all that was asked of any of them is in one ledger.
-
-MEMORY_OVER = 1.1  # What a server takes for each byte of its model, at the least
-_SMALLER = "stop what takes the memory, or measure a smaller model"
-
-
 Starter = EngineStarter | CommandStarter
 
 
 class Own:
-    """Starts the same server with one setting after the other; `passes` and `failures` are of all of them."""
+    """Starts the same server with one setting after the other; `passes` and `failures` are of all of them.
+
+    For what is set when a server starts: one that somebody runs is never changed. Each is ended before the next starts.
+    """
 
     def __init__(self, system: System, machine: Machine, progress: Progress, starter: Starter) -> None:
         self.system, self.machine, self.progress, self.starter = system, machine, progress, starter
@@ -290,109 +345,49 @@ class Own:
             )
 
 
-class Place(NamedTuple):
-    """Where a benchmark happens: the door, and what was seen through it."""
-
-    system: System
-    snapshot: Snapshot
-
-
-def place_of(target: str | None, api_key: str, progress: Progress, *, bandwidth: bool = True) -> Place:
-    """This machine, with all that runs here; or a server elsewhere, whose machine can't be seen."""
-    if target is not None and not is_live(target):
-        raise UserError(f"{target!r} is nothing that runs", "give a server's URL or process id, or nothing")
-    named = as_url(target or "")
-    url = check_url(named) if named else None
-    host = urlsplit(url).hostname or "" if url else ""
-    system = LiveSystem([host] if host else [])
-    watcher = current_observer()
-    if watcher:  # who may have seen enough: the door can be closed
-        system = ClosingSystem([host] if host else [])
-        watcher.entered(system)
-    if url and not is_loopback(host):
-        progress.say(f"{url} is another machine: only the server itself can be seen from here")
-        why = not_supported("the server runs on another machine", "run unslow there")
-        seen = Snapshot(unslow_version=__version__, taken_at=system.now(), machine=Machine(gpus=why))
-        return Place(system, with_subjects(seen, subjects_at_url(system, url, api_key)))
-    progress.step("looking at the machine", 0.0)
-    seen = collect(system, bandwidth=bandwidth, api_key=api_key)
-    if watcher:
-        watcher.looked_at(seen.machine)
-    subjects = chosen_subjects(system, seen, url, target, api_key)
-    return Place(system, with_subjects(seen, tuple(with_machine(subject, seen.machine) for subject in subjects)))
+def with_load(subject: Subject, load_s: float) -> Subject:
+    """The subject with the time that it took to start."""
+    run = msgspec.structs.replace(subject.run, load_s=measured(load_s, "until the server answered"))
+    return msgspec.structs.replace(subject, run=run)
 
 
-def subject_of(snapshot: Snapshot, model: str | None = None) -> Subject | None:
-    """The one model that is served, or the one of that name; None where none is, UserError where it is not clear."""
-    served = snapshot.subjects
-    if model is not None:
-        served = tuple(s for s in served if model.casefold() in s.model.name.value_or("").casefold())
-    if len(served) == 1 or not snapshot.subjects:
-        return next(iter(served), None)
-    names = "; ".join(f"{s.model.name.value_or('?')} at {s.runtime.url.value_or('?')}" for s in snapshot.subjects)
-    if not served:
-        raise UserError(f"no model {model!r} is served there, but {names}", "give --model a part of its name")
-    raise UserError(f"{len(served)} models are served: {names}", "name one: unslow bench URL --model NAME")
+def read_launched(system: System, server: Launched, api_key: str) -> Subject:
+    """All that can be seen of a server that was started here; UserError where it can't be read."""
+    try:
+        found = next(iter(_by_process(system, server, api_key) or read_at(system, server.url, api_key)), None)
+    except LookError as error:
+        raise UserError(f"the server was started, and can't be read: {error.why}", error.how_to_get) from error
+    if found is None:
+        raise UserError("the server was started, and serves no model", "name a model in the command")
+    known = Runtime(url=reported(server.url, _OURS), log_path=reported(server.log_path, _OURS))
+    if not isinstance(found.runtime.pid, Known):
+        known = msgspec.structs.replace(known, pid=reported(server.pid, _OURS))
+    return msgspec.structs.replace(found, runtime=overlaid(found.runtime, known))
 
 
-@contextmanager
-def open_bencher(
-    place: Place, request: BenchRequest, progress: Progress, start_s: float = START_TIMEOUT_S
-) -> Iterator[Bencher]:
-    """A bencher for the server that runs, or for one that is started now, within so long, and stopped in the end."""
-    wants_own = request.command is not None or (request.model is not None and request.target is None)
-    subject = None if wants_own else subject_of(place.snapshot, request.model)
-    with ExitStack() as stack:
-        if subject is None:
-            own = own_of(place, request, progress)
-            own.timeout_s = start_s
-            bencher = stack.enter_context(own.started({}))
-            bencher.case = case_of(place.snapshot, bencher.subject)
-        else:
-            bencher = running_bencher(place, subject, request, progress)
-        # The sampler around it, unless it is switched off or the server's machine is another one
-        pid, host = bencher.subject.runtime.pid, urlsplit(bencher.target.url).hostname or ""
-        here = bencher.subject.runtime.embedded or isinstance(pid, Known) or is_loopback(host)
-        if request.hz > 0 and here:
-            pids = [pid.value] if isinstance(pid, Known) else []
-            bencher.sampler = stack.enter_context(Sampler(bencher.system, pids, request.hz))
-        yield bencher
+def _by_process(system: System, server: Launched, api_key: str) -> tuple[Subject, ...]:
+    """By its process, which tells most; nothing where processes can't be seen."""
+    try:
+        first = read_process(system, server.pid)
+        family = [first, *started_by(first, read_processes(system))]
+    except LookError:
+        return ()
+    for looker in lookers():
+        for process in looker.find(family):
+            if subjects := looker.read(process, api_key):
+                return subjects
+    return ()
 
 
-def own_of(place: Place, request: BenchRequest, progress: Progress) -> Own:
-    """What starts servers of its own."""
-    return Own.from_request(
-        place.system, place.snapshot.machine, progress, model=request.model, command=request.command
-    )
-
-
-def running_bencher(place: Place, subject: Subject, request: BenchRequest, progress: Progress) -> Bencher:
-    """A bencher for a server that somebody runs, with the manners of a guest; UserError where it may not be asked."""
-    if why := refusal(subject):
-        raise UserError(f"{subject.runtime.url.value_or('the server')}: {why.why}", why.how_to_get)
-    target = target_of(place.system, subject, request.api_key)
-    slot = slot_of(place.system, subject, target, evict=request.evict)
-    if isinstance(slot, Unknown):
-        raise UserError(f"{target.url}: {slot.why}", slot.how_to_get)
-    if any(asked.axis == "users" for asked in parse_sweeps(request)) and not request.evict:
-        # UserError where many users at once would push out a conversation: they take every slot
-        used = read_free_slots(target.server(place.system)).talking
-        if used:
-            raise UserError(f"{target.url}: {used} of its slots hold a conversation, and many users take all", EVICT)
-    if care := caution(subject.runtime):
-        progress.say(f"{target.url}: {care}")
-    bencher = Bencher(place.system, subject, target, progress)
-    bencher.slot, bencher.case = slot, case_of(place.snapshot, subject)
-    return bencher
-
-
-def case_of(snapshot: Snapshot, subject: Subject) -> Case:
-    """The subject on its machine, with what was calibrated before."""
-    return next(with_subjects(snapshot, (with_machine(subject, snapshot.machine),)).cases())
-
-
-def context_of(bencher: Bencher) -> int | None:
-    """The context that one request may fill; None where the server does not tell."""
-    runtime = bencher.subject.runtime
-    context = runtime.context_per_slot.value_or(runtime.context_length.value_or(None))
-    return int(context) if context is not None else None
+def files_of(system: System, path: str) -> list[str]:
+    """The files that hold a model's weights: all parts of a GGUF file, or what lies in a folder of safetensors."""
+    if path.endswith(".gguf") or Path(path).is_file():
+        try:
+            return [os.path.realpath(part) for part in part_paths(path)]
+        except LookError:
+            return [os.path.realpath(path)]
+    try:
+        names = system.list_dir(path)
+    except LookError:
+        return []
+    return [f"{path.rstrip('/')}/{name}" for name in names if name.endswith((".safetensors", ".bin", ".gguf"))]

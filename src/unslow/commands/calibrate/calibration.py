@@ -34,12 +34,24 @@ from unslow.think.speed.machine_rates import demand_of, drift_of, fit_rates
 
 ENGINE = "embedded llama.cpp"  # As the runtime is named in a snapshot
 BUSY_SHARE = 0.2  # Other programs may use this share of the processors before a calibration says no
+DISTURBED_SHARE = 0.1
 FIT_ERROR = 0.05
 LOST_SHARE = 0.25
+SLOWEST_FACTOR = 1.6
+"""Efficiencies of one engine differ less than this from card to card; more has a cause that can be found."""
 MEMORY_OVER = 2  # Some types are kept a second time in an order that suits the processor
 ENGINE_BYTES = 120 * MB
-
 Step = Callable[[str, float], None]
+
+
+def calibrate(system: System, request: CalibrateRequest, progress: Progress) -> Calibration:
+    """Measure the embedded engine, or the server that the request names, and keep the result."""
+    calibration = (
+        calibrate_running(request, progress) if request.target else calibrate_embedded(system, request, progress)
+    )
+    path = default_store().save(calibration)
+    progress.say(f"kept in {path}")
+    return calibration
 
 
 def calibrate_embedded(
@@ -88,6 +100,18 @@ def calibrate_embedded(
     )
 
 
+def _check_idle(machine: Machine, request: CalibrateRequest, progress: Progress) -> None:
+    """UserError where others keep the processors busy: their work would be measured too."""
+    others, cores = machine.load.busy_cpus.value_or(0.0), machine.cpu.logical_cpus.value_or(1)
+    if others <= BUSY_SHARE * cores:
+        return
+    names = ", ".join(p.name for p in machine.load.busiest.value_or([])[:2])
+    busy = f"others use {others:.1f} of {cores} processors{f' ({names})' if names else ''}"
+    if not request.anyway:
+        raise UserError(f"{busy}, so a measurement would be wrong", "try again when it is idle, or use --anyway")
+    progress.say(f"{busy}: measuring anyway, and noting it")
+
+
 def cpu_guests(system: System, step: Step) -> list[ModelToMeasure]:
     """The made-up models of a calibration on the processors, written where they are not there yet."""
     cache, trials = default_cache(), trials_for(_cache_bytes(system))
@@ -97,6 +121,21 @@ def cpu_guests(system: System, step: Step) -> list[ModelToMeasure]:
         path = str(cache.model(trial.shape, trial.quant))
         guests.append(ModelToMeasure(trial.name, path, trial.depth_tokens, trial.prompt_tokens))
     return guests
+
+
+def _cache_bytes(system: System) -> int:
+    try:
+        return read_last_level_cache_bytes(system)
+    except LookError:
+        return 0
+
+
+def _check_memory(machine: Machine, guests: Sequence[ModelToMeasure]) -> None:
+    wanted = sum(MEMORY_OVER * Path(guest.path).stat().st_size + ENGINE_BYTES for guest in guests)
+    limits = (machine.memory.available_bytes.value_or(wanted), machine.memory.limit_bytes.value_or(wanted))
+    if min(limits) < wanted:
+        hint = "close other programs first"
+        raise UserError(f"measuring needs {wanted / GB:.1f} GB of memory, and {min(limits) / GB:.1f} GB are free", hint)
 
 
 def point_of(system: System, one: Measured) -> Point:
@@ -128,38 +167,6 @@ def disturbance(rounds: Rounds, rates: Rates) -> str:
     if rates.error > FIT_ERROR:
         reasons.append(f"the costs explain the measured times only within {rates.error:.0%}")
     return "; ".join(reasons)
-
-
-def _check_idle(machine: Machine, request: CalibrateRequest, progress: Progress) -> None:
-    """UserError where others keep the processors busy: their work would be measured too."""
-    others, cores = machine.load.busy_cpus.value_or(0.0), machine.cpu.logical_cpus.value_or(1)
-    if others <= BUSY_SHARE * cores:
-        return
-    names = ", ".join(p.name for p in machine.load.busiest.value_or([])[:2])
-    busy = f"others use {others:.1f} of {cores} processors{f' ({names})' if names else ''}"
-    if not request.anyway:
-        raise UserError(f"{busy}, so a measurement would be wrong", "try again when it is idle, or use --anyway")
-    progress.say(f"{busy}: measuring anyway, and noting it")
-
-
-def _check_memory(machine: Machine, guests: Sequence[ModelToMeasure]) -> None:
-    wanted = sum(MEMORY_OVER * Path(guest.path).stat().st_size + ENGINE_BYTES for guest in guests)
-    limits = (machine.memory.available_bytes.value_or(wanted), machine.memory.limit_bytes.value_or(wanted))
-    if min(limits) < wanted:
-        hint = "close other programs first"
-        raise UserError(f"measuring needs {wanted / GB:.1f} GB of memory, and {min(limits) / GB:.1f} GB are free", hint)
-
-
-def _cache_bytes(system: System) -> int:
-    try:
-        return read_last_level_cache_bytes(system)
-    except LookError:
-        return 0
-
-
-SLOWEST_FACTOR = 1.6
-"""Efficiencies of one engine differ less than this from card to card; more has a cause that can be found."""
-DISTURBED_SHARE = 0.1
 
 
 def calibrate_running(request: CalibrateRequest, progress: Progress) -> Calibration:
@@ -260,13 +267,3 @@ def forget_calibrations(system: System, word: str, store: CalibrationStore | Non
     for path in gone:
         store.forget(path)
     return gone
-
-
-def calibrate(system: System, request: CalibrateRequest, progress: Progress) -> Calibration:
-    """Measure the embedded engine, or the server that the request names, and keep the result."""
-    calibration = (
-        calibrate_running(request, progress) if request.target else calibrate_embedded(system, request, progress)
-    )
-    path = default_store().save(calibration)
-    progress.say(f"kept in {path}")
-    return calibration

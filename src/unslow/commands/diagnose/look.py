@@ -16,14 +16,13 @@ from unslow import __version__
 from unslow.commands._diagnosis_options import Looking
 from unslow.commands._fix_commands import spelled
 from unslow.commands._output import Progress, Silent
+from unslow.commands.diagnose.discretion import Discretion, userinfo
 from unslow.commands.diagnose.request import (
     RECORDED_REQUEST,
     Course,
-    Discretion,
     limits_of,
     recorded_request,
     request_to_record,
-    userinfo,
     wish_of,
     with_wish,
 )
@@ -63,31 +62,23 @@ if TYPE_CHECKING:
     from unslow.commands.diagnose.visit import Measuring
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-
-
-@contextmanager
-def stoppable(door: ClosingSystem) -> Iterator[None]:
-    """Signals close the door while this lasts; those that somebody ignores stay ignored."""
-    if threading.current_thread() is not threading.main_thread():  # where no handler can be set
-        yield
-        return
-
-    def stop(_number: int, _frame: FrameType | None) -> None:
-        door.stop()
-
-    before = {number: signal.getsignal(number) for number in SIGNALS}
-    heard = [number for number, handler in before.items() if handler not in (signal.SIG_IGN, None)]
-    for number in heard:
-        signal.signal(number, stop)
-    try:
-        yield
-    finally:
-        for number in heard:
-            signal.signal(number, before[number])
-
-
 DEFAULT_SHAPE = "llama_1b"
 _EMBEDDED = "embedded engine"
+
+
+class Looked(NamedTuple):
+    """What was seen, and what a reader must know of each subject."""
+
+    snapshot: Snapshot
+    notes: tuple[tuple[str, ...], ...] = ()
+    course: Course = Course()
+
+
+class Diagnosed(NamedTuple):
+    """A report, and what it was made from."""
+
+    report: Report
+    looked: Looked
 
 
 class Started(msgspec.Struct, frozen=True):
@@ -101,36 +92,39 @@ class Started(msgspec.Struct, frozen=True):
     load_s: Amount
 
 
-@contextmanager
-def embedded_subject(system: System, shape: str | None, progress: Progress) -> Iterator[Subject]:
-    """The engine with a made-up model, for as long as it is needed; as it was, where this is a recording."""
-    name = shape or DEFAULT_SHAPE
-    progress.say(f"no runtime is running: measuring the embedded engine on a made-up model ({name}, random weights)")
-    with ExitStack() as stack:
-        try:
-            live = system.live()
-        except LookError:
-            told = system.ask(_EMBEDDED, dict)
-        else:
-            version, step = engine_version(), "writing the made-up model"
-            path = str(default_cache().model(name, progress=lambda done, total: progress.step(step, done / total)))
-            start = live.clock()
-            progress.step("starting the embedded engine", 0.0)
-            engine = stack.enter_context(start_engine(live, path))
-            started = Started(engine.url, engine.pid, version, engine.log_path, path, live.clock() - start)
-            told = system.ask(_EMBEDDED, lambda: msgspec.to_builtins(started))
-        one = msgspec.convert(told, Started)
-        subject = read_embedded(system, one.url, one.pid, one.version, one.log_path, one.model_path)
-        load_s = measured(one.load_s, "until the embedded engine answered")
-        yield msgspec.structs.replace(subject, run=msgspec.structs.replace(subject.run, load_s=load_s))
+def diagnose_target(request: Looking, progress: Progress) -> Diagnosed:
+    """The report on whatever the request names, with what was seen."""
+    if is_live(request.target):
+        looked = look_and_measure(request, progress)
+    else:
+        if request.record:
+            raise UserError("--record keeps what is seen of something that runs", "leave out the stored TARGET")
+        recording = recorded_diagnosis(Path(str(request.target)))
+        if recording:
+            progress.step(f"going through the recording {request.target}", 0.0)
+        looked = replay_diagnosis(recording, Silent()) if recording else Looked(read_stored(str(request.target)))
+        looked = looked._replace(snapshot=keyless(looked.snapshot))
+    snapshot = with_wish(looked.snapshot, request)
+    if request.save:
+        save(snapshot, request.save, progress)
+    try:
+        report = diagnose(snapshot)
+    except Exception as bug:
+        keep = request.save or "unslow-bug.json"
+        save(snapshot, keep, progress)
+        bug.add_note(f"This is a bug in unslow. Please report it and attach {keep}, which holds what was seen, masked.")
+        raise
+    return Diagnosed(with_notes(spelled(report, snapshot), looked), looked._replace(snapshot=snapshot))
 
 
-class Looked(NamedTuple):
-    """What was seen, and what a reader must know of each subject."""
-
-    snapshot: Snapshot
-    notes: tuple[tuple[str, ...], ...] = ()
-    course: Course = Course()
+def with_notes(report: Report, looked: Looked) -> Report:
+    """The report with what each reader must know of how its subject was measured."""
+    notes = dict(enumerate(looked.notes))
+    subjects = tuple(
+        msgspec.structs.replace(subject, notes=(*notes.get(subject.number, ()), *subject.notes))
+        for subject in report.subjects
+    )
+    return msgspec.structs.replace(report, subjects=subjects)
 
 
 def look_and_measure(request: Looking, progress: Progress, only: tuple[str, ...] = ()) -> Looked:
@@ -175,6 +169,27 @@ def _recorded(closing: ClosingSystem, request: Looking, discretion: Discretion, 
     progress.say(f"wrote the recording {request.record}")
 
 
+@contextmanager
+def stoppable(door: ClosingSystem) -> Iterator[None]:
+    """Signals close the door while this lasts; those that somebody ignores stay ignored."""
+    if threading.current_thread() is not threading.main_thread():  # where no handler can be set
+        yield
+        return
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        door.stop()
+
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    heard = [number for number, handler in before.items() if handler not in (signal.SIG_IGN, None)]
+    for number in heard:
+        signal.signal(number, stop)
+    try:
+        yield
+    finally:
+        for number in heard:
+            signal.signal(number, before[number])
+
+
 def look_at(measuring: "Measuring", url: str | None) -> Looked:
     """This machine, with the subjects that the request means, measured; or the server at a URL elsewhere."""
     system, request, progress = measuring.system, measuring.request, measuring.progress
@@ -209,15 +224,52 @@ def look_at(measuring: "Measuring", url: str | None) -> Looked:
         return Looked(with_subjects(seen, found), done.notes, done.course)
 
 
-def _look_afar(measuring: "Measuring", url: str) -> Looked:
-    """A server elsewhere: its machine can't be seen from here."""
-    system, request = measuring.system, measuring.request
-    measuring.progress.say(f"{url} is another machine: only the server itself can be seen from here")
-    why = not_supported("the server runs on another machine", "run unslow there")
-    machine, wish = Machine(gpus=why), wish_of(request)
-    seen = Snapshot(unslow_version=__version__, taken_at=system.now(), machine=machine, wish=wish)
-    done = measuring.measured(seen, subjects_at_url(system, url, request.api_key or ""))
-    return Looked(with_subjects(seen, done.subjects), done.notes, done.course)
+def _check_processes(seen: Snapshot) -> None:
+    """UserError where nobody could look for runtimes and none answers at its port: "none" would be a guess."""
+    outcome = next(p for p in seen.probes if p.name == PROCESSES)
+    if not outcome.error or seen.subjects:
+        return
+    system = seen.machine.system.name.value_or("")
+    if re.search(r"windows|macos", system, re.IGNORECASE):  # no /proc at all, so no other user would see more
+        hint = "start one, or give its URL, such as http://127.0.0.1:11434 for Ollama or :1234 for LM Studio"
+        raise UserError("no runtime answers at the port that it usually has", hint)
+    hint = "run it as a user who may read /proc, or give the server's URL"
+    raise UserError(f"what runs here can't be seen: {outcome.error}", hint)
+
+
+def with_log_of(system: System, subjects: tuple[Subject, ...], path: str) -> tuple[Subject, ...]:
+    """The one subject with what its log says; UserError where there are several, or the file can't be read."""
+    if len(subjects) != 1:
+        hint = "name the server: its URL or pid"
+        raise UserError(f"--log belongs to one server, and {len(subjects)} were found", hint)
+    try:
+        return (with_log(system, subjects[0], path),)
+    except LookError as error:
+        raise UserError(error.why, "--log takes the file that llama-server writes") from error
+
+
+@contextmanager
+def embedded_subject(system: System, shape: str | None, progress: Progress) -> Iterator[Subject]:
+    """The engine with a made-up model, for as long as it is needed; as it was, where this is a recording."""
+    name = shape or DEFAULT_SHAPE
+    progress.say(f"no runtime is running: measuring the embedded engine on a made-up model ({name}, random weights)")
+    with ExitStack() as stack:
+        try:
+            live = system.live()
+        except LookError:
+            told = system.ask(_EMBEDDED, dict)
+        else:
+            version, step = engine_version(), "writing the made-up model"
+            path = str(default_cache().model(name, progress=lambda done, total: progress.step(step, done / total)))
+            start = live.clock()
+            progress.step("starting the embedded engine", 0.0)
+            engine = stack.enter_context(start_engine(live, path))
+            started = Started(engine.url, engine.pid, version, engine.log_path, path, live.clock() - start)
+            told = system.ask(_EMBEDDED, lambda: msgspec.to_builtins(started))
+        one = msgspec.convert(told, Started)
+        subject = read_embedded(system, one.url, one.pid, one.version, one.log_path, one.model_path)
+        load_s = measured(one.load_s, "until the embedded engine answered")
+        yield msgspec.structs.replace(subject, run=msgspec.structs.replace(subject.run, load_s=load_s))
 
 
 def _with_earlier(system: System, seen: Snapshot, subject: Subject) -> Subject:
@@ -234,67 +286,12 @@ def _with_earlier(system: System, seen: Snapshot, subject: Subject) -> Subject:
     return msgspec.structs.replace(subject, run=msgspec.structs.replace(subject.run, earlier=earlier))
 
 
-def with_log_of(system: System, subjects: tuple[Subject, ...], path: str) -> tuple[Subject, ...]:
-    """The one subject with what its log says; UserError where there are several, or the file can't be read."""
-    if len(subjects) != 1:
-        hint = "name the server: its URL or pid"
-        raise UserError(f"--log belongs to one server, and {len(subjects)} were found", hint)
-    try:
-        return (with_log(system, subjects[0], path),)
-    except LookError as error:
-        raise UserError(error.why, "--log takes the file that llama-server writes") from error
-
-
-def _check_processes(seen: Snapshot) -> None:
-    """UserError where nobody could look for runtimes and none answers at its port: "none" would be a guess."""
-    outcome = next(p for p in seen.probes if p.name == PROCESSES)
-    if not outcome.error or seen.subjects:
-        return
-    system = seen.machine.system.name.value_or("")
-    if re.search(r"windows|macos", system, re.IGNORECASE):  # no /proc at all, so no other user would see more
-        hint = "start one, or give its URL, such as http://127.0.0.1:11434 for Ollama or :1234 for LM Studio"
-        raise UserError("no runtime answers at the port that it usually has", hint)
-    hint = "run it as a user who may read /proc, or give the server's URL"
-    raise UserError(f"what runs here can't be seen: {outcome.error}", hint)
-
-
-class Diagnosed(NamedTuple):
-    """A report, and what it was made from."""
-
-    report: Report
-    looked: Looked
-
-
-def diagnose_target(request: Looking, progress: Progress) -> Diagnosed:
-    """The report on whatever the request names, with what was seen."""
-    if is_live(request.target):
-        looked = look_and_measure(request, progress)
-    else:
-        if request.record:
-            raise UserError("--record keeps what is seen of something that runs", "leave out the stored TARGET")
-        recording = recorded_diagnosis(Path(str(request.target)))
-        if recording:
-            progress.step(f"going through the recording {request.target}", 0.0)
-        looked = replay_diagnosis(recording, Silent()) if recording else Looked(read_stored(str(request.target)))
-        looked = looked._replace(snapshot=keyless(looked.snapshot))
-    snapshot = with_wish(looked.snapshot, request)
-    if request.save:
-        save(snapshot, request.save, progress)
-    try:
-        report = diagnose(snapshot)
-    except Exception as bug:
-        keep = request.save or "unslow-bug.json"
-        save(snapshot, keep, progress)
-        bug.add_note(f"This is a bug in unslow. Please report it and attach {keep}, which holds what was seen, masked.")
-        raise
-    return Diagnosed(with_notes(spelled(report, snapshot), looked), looked._replace(snapshot=snapshot))
-
-
-def with_notes(report: Report, looked: Looked) -> Report:
-    """The report with what each reader must know of how its subject was measured."""
-    notes = dict(enumerate(looked.notes))
-    subjects = tuple(
-        msgspec.structs.replace(subject, notes=(*notes.get(subject.number, ()), *subject.notes))
-        for subject in report.subjects
-    )
-    return msgspec.structs.replace(report, subjects=subjects)
+def _look_afar(measuring: "Measuring", url: str) -> Looked:
+    """A server elsewhere: its machine can't be seen from here."""
+    system, request = measuring.system, measuring.request
+    measuring.progress.say(f"{url} is another machine: only the server itself can be seen from here")
+    why = not_supported("the server runs on another machine", "run unslow there")
+    machine, wish = Machine(gpus=why), wish_of(request)
+    seen = Snapshot(unslow_version=__version__, taken_at=system.now(), machine=machine, wish=wish)
+    done = measuring.measured(seen, subjects_at_url(system, url, request.api_key or ""))
+    return Looked(with_subjects(seen, done.subjects), done.notes, done.course)

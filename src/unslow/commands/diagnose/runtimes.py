@@ -41,6 +41,9 @@ FRONTS = ("llama", "ollama", "lms", "LM Studio")
 _PORT = re.compile("[0-9]{1,5}")
 _HTTP_PORT = 80
 T = TypeVar("T")
+_FIRST = 1  # The process that started all others, which says nothing of which is meant
+_LAST_PORT = 65535
+_NOBODY = "does a server such as llama-server or Ollama run there, and is this the address of its API?"
 
 
 class FoundRuntimes(NamedTuple):
@@ -234,11 +237,6 @@ def _is_same(seen: Subject, heard: Subject) -> bool:
     named = seen.runtime.name.value_or("a") == heard.runtime.name.value_or("b")
     files = [subject.model.path.value_or("").rpartition("/")[2] for subject in (seen, heard)]
     return boxed and named and files[0] == files[1] != ""
-
-
-_FIRST = 1  # The process that started all others, which says nothing of which is meant
-_LAST_PORT = 65535
-_NOBODY = "does a server such as llama-server or Ollama run there, and is this the address of its API?"
 
 
 def chosen_subjects(

@@ -29,31 +29,24 @@ from unslow.look.system.live import LiveSystem
 from unslow.look.system.recorded import RecordedSystem, Recorder, is_recording
 from unslow.think.speed.calibration import calibrations_of_machine
 
-
-def with_machine(subject: Subject, machine: Machine) -> Subject:
-    """The subject with its default threads, and with what the devices say against its own account."""
-    runtime = subject.runtime
-    if runtime.name.value_or("").endswith("llama.cpp"):
-        runtime = with_default_threads(runtime, machine)
-    found = added_contradictions(subject.contradictions, contradictions([("seen", runtime)], subject.model, machine))
-    return msgspec.structs.replace(subject, runtime=runtime, contradictions=found)
-
-
+SNAPSHOT = "snapshot.json"  # The snapshot of a folder that holds one instead of what it was made from
+DIAGNOSIS = "ask diagnosis"  # What a recording holds where all of it was a diagnosis
+_HINT = "a TARGET is a URL, a process id, a snapshot file or a recording folder"
+_PID = re.compile(r"[0-9]{1,10}")
+_ADDRESS = re.compile(
+    r"(?:[^@\s/]{1,512}@)?(?:[\w-]{1,63}(?:\.[\w-]{1,63}){0,10}|\[[0-9A-Fa-f:.]{2,45}\]):\d{1,5}(?:/\S*)?"
+)
+"""Host and port, as they are typed by whoever leaves the scheme out."""
 _ENDPOINT = re.compile(
     r"/(?:(?:api/)?v[01](?:/(?:chat/)?completions|/models|/responses)?"
     r"|api/(?:generate|chat|tags|ps)|completion|health|props|slots|metrics)$"
 )
 """What people paste: the address that a client is given, or one question of many."""
-SNAPSHOT = "snapshot.json"  # The snapshot of a folder that holds one instead of what it was made from
-DIAGNOSIS = "ask diagnosis"  # What a recording holds where all of it was a diagnosis
-_PID = re.compile(r"[0-9]{1,10}")
-_HINT = "a TARGET is a URL, a process id, a snapshot file or a recording folder"
 
 
-_ADDRESS = re.compile(
-    r"(?:[^@\s/]{1,512}@)?(?:[\w-]{1,63}(?:\.[\w-]{1,63}){0,10}|\[[0-9A-Fa-f:.]{2,45}\]):\d{1,5}(?:/\S*)?"
-)
-"""Host and port, as they are typed by whoever leaves the scheme out."""
+def is_live(target: str | None) -> bool:
+    """Whether the target is something that runs: nothing, a URL or a process id."""
+    return target is None or as_url(target) is not None or (bool(_PID.fullmatch(target)) and not Path(target).exists())
 
 
 def as_url(target: str) -> str | None:
@@ -61,11 +54,6 @@ def as_url(target: str) -> str | None:
     if "://" in target:
         return target
     return f"http://{target}" if _ADDRESS.fullmatch(target) and not Path(target).exists() else None
-
-
-def is_live(target: str | None) -> bool:
-    """Whether the target is something that runs: nothing, a URL or a process id."""
-    return target is None or as_url(target) is not None or (bool(_PID.fullmatch(target)) and not Path(target).exists())
 
 
 def check_url(url: str) -> str:
@@ -101,15 +89,6 @@ def read_stored(target: str) -> Snapshot:
     return parse_snapshot(data, target)
 
 
-def recorded_diagnosis(folder: Path) -> RecordedSystem | None:
-    """The recording of a whole diagnosis in a folder; None where it is anything else."""
-    try:
-        recording = RecordedSystem(folder) if folder.is_dir() and is_recording(folder) else None
-    except OSError as error:
-        raise UserError(f"{folder}: {error.strerror or error}", _HINT) from error
-    return recording if recording and recording.holds(DIAGNOSIS) else None
-
-
 def _read_folder(folder: Path) -> Snapshot:
     from unslow.commands.diagnose.look import replay_diagnosis as replayed_diagnosis
     from unslow.live.transformers import CALLS, replayed
@@ -137,19 +116,13 @@ def _read_folder(folder: Path) -> Snapshot:
     raise UserError(f"{folder} is not a recorded machine: it holds {seen}", hint)
 
 
-def save(snapshot: Snapshot, output: str, progress: Progress) -> None:
-    """Write it to a file, or to standard output for `-`; UserError where that can't be written."""
-    write_whole(dump_snapshot(masked(snapshot)) + b"\n", output)
-    if output != "-":
-        progress.say(f"wrote {output}")
-
-
-def write_whole(data: bytes, output: str) -> None:
-    """Whole or not at all; `-` is standard output."""
-    if output == "-":
-        sys.stdout.buffer.write(data)
-    else:
-        write_file(data, output)
+def recorded_diagnosis(folder: Path) -> RecordedSystem | None:
+    """The recording of a whole diagnosis in a folder; None where it is anything else."""
+    try:
+        recording = RecordedSystem(folder) if folder.is_dir() and is_recording(folder) else None
+    except OSError as error:
+        raise UserError(f"{folder}: {error.strerror or error}", _HINT) from error
+    return recording if recording and recording.holds(DIAGNOSIS) else None
 
 
 def collect(system: System, *, bandwidth: bool, api_key: str = "", port: int | None = None) -> Snapshot:
@@ -168,6 +141,20 @@ def collect(system: System, *, bandwidth: bool, api_key: str = "", port: int | N
         calibrations=calibrations_of_machine(read_calibrations(system), machine),
         probes=(*outcomes, *found.outcomes),
     )
+
+
+def with_machine(subject: Subject, machine: Machine) -> Subject:
+    """The subject with its default threads, and with what the devices say against its own account."""
+    runtime = subject.runtime
+    if runtime.name.value_or("").endswith("llama.cpp"):
+        runtime = with_default_threads(runtime, machine)
+    found = added_contradictions(subject.contradictions, contradictions([("seen", runtime)], subject.model, machine))
+    return msgspec.structs.replace(subject, runtime=runtime, contradictions=found)
+
+
+def with_subjects(snapshot: Snapshot, subjects: tuple[Subject, ...]) -> Snapshot:
+    """The snapshot with other subjects."""
+    return msgspec.structs.replace(snapshot, subjects=subjects)
 
 
 def write_snapshot(output: str, target: str | None, record: str | None, *, bandwidth: bool, progress: Progress) -> None:
@@ -199,6 +186,16 @@ def recorder_of(system: System, folder: str, secrets: Sequence[str] = ()) -> Rec
         raise UserError(f"{folder}: {error.strerror or error}", "name a folder that can be written") from error
 
 
-def with_subjects(snapshot: Snapshot, subjects: tuple[Subject, ...]) -> Snapshot:
-    """The snapshot with other subjects."""
-    return msgspec.structs.replace(snapshot, subjects=subjects)
+def save(snapshot: Snapshot, output: str, progress: Progress) -> None:
+    """Write it to a file, or to standard output for `-`; UserError where that can't be written."""
+    write_whole(dump_snapshot(masked(snapshot)) + b"\n", output)
+    if output != "-":
+        progress.say(f"wrote {output}")
+
+
+def write_whole(data: bytes, output: str) -> None:
+    """Whole or not at all; `-` is standard output."""
+    if output == "-":
+        sys.stdout.buffer.write(data)
+    else:
+        write_file(data, output)

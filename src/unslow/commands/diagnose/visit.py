@@ -12,20 +12,18 @@ import msgspec
 
 from unslow.commands._diagnosis_options import Looking
 from unslow.commands._output import Progress
-from unslow.commands.diagnose.request import (
+from unslow.commands.diagnose.permission import (
     EVICT,
     EVICTED,
-    USUAL,
-    Course,
-    Limits,
-    Step,
+    HELD,
     busy,
     caution,
     is_llama_server,
-    notes_on,
-    pushes_out,
     refusal,
+    slot_of,
+    target_of,
 )
+from unslow.commands.diagnose.request import THOROUGH, USUAL, Course, Limits, Step
 from unslow.commands.diagnose.target import with_subjects
 from unslow.facts.run import Run
 from unslow.facts.snapshot import Case, Snapshot, Subject
@@ -33,7 +31,7 @@ from unslow.facts.values import Absence, Known, Unknown, not_found
 from unslow.look.bench.completions import SHARED
 from unslow.look.bench.trials import trials
 from unslow.look.requests import Plan, Target
-from unslow.look.runtimes.llama_cpp.bench import FreeSlots, read_free_slots, read_key_of
+from unslow.look.runtimes.llama_cpp.bench import FreeSlots, read_free_slots
 from unslow.look.system import System
 from unslow.look.system.live import LATE, STOPPED, ClosingSystem
 from unslow.think.causes._cause import fact_at
@@ -42,42 +40,146 @@ from unslow.think.judge.measurements import SPEED, Measurement, context_of, meas
 from unslow.think.judge.next_measurement import FIRST, MOST_S, Choice, next_measurement, worthwhile
 from unslow.think.report import SubjectReport
 
-HELD = not_found("every slot holds a conversation that a measurement would push out", EVICT)
-
-
-def target_of(system: System, subject: Subject, api_key: str | None) -> Target:
-    """The server of a subject, with all that asking it needs."""
-    runtime = subject.runtime
-    # The user's key; else, for a llama-server here, the one that it was started with
-    own = is_llama_server(runtime) and not runtime.embedded
-    key = api_key or (read_key_of(system, runtime) if own else "")
-    # A llama-server alone has one model, whatever it is called; through a router it must be named
-    named = not is_llama_server(runtime) or runtime.front.value_or("").endswith(runtime.url.value_or("-"))
-    return Target(
-        url=runtime.url.need(),
-        api_key=key,
-        pid=runtime.pid.value_or(None),
-        runtime=runtime.name.value_or("llama.cpp"),
-        model=subject.model.name.value_or("") if named else "",
-        context=runtime.context_per_slot.value_or(runtime.context_length.value_or(None)),
-    )
-
-
-def slot_of(system: System, subject: Subject, target: Target, *, evict: bool) -> int | Unknown | None:
-    """The slot to measure on, None for any; Unknown where every one of them holds a conversation."""
-    if subject.runtime.embedded:
-        return None
-    if not is_llama_server(subject.runtime):
-        return None if evict else pushes_out(subject.runtime)
-    slot = next(reversed(read_free_slots(target.server(system)).unused), None)
-    return HELD if slot is None and not evict else slot
-
-
+FIRST_S = 4.0
+"""What the first measurement of a server gets, however long looking took: without a speed there is little to say."""
+CONCLUDING_S, CONCLUDING_SHARE, MOST_CONCLUDING_S = 2.0, 0.12, 8.0
+"""For what comes before and after: the start of the program, another look at the memory, the judgement, the report. On
+a machine that is busy with something else these take several times as long."""
+HURRIED_SHARE = 0.5
+"""With less time than usual, the speed may take this share of it, so that what is suspected can be tried as well."""
 WATCH_S = 6.0
 NONE_SENT = " (--passive sends none)"  # Of what is sent: how to have it otherwise, for whoever gave the command
 ANYWAY = f" (--evict measures anyway: {EVICTED})"
 _MOMENTS, _MOMENT_S = 6, 0.5
 _MOST_ANSWERED = 5 * 512  # Tokens that the usual measurement asks for at most
+_MOST_LISTED = 2
+
+
+class Measured(NamedTuple):
+    """The subjects with what was measured of them, what a reader must know of each, and how it went."""
+
+    subjects: tuple[Subject, ...]
+    notes: tuple[tuple[str, ...], ...]
+    course: Course
+
+
+class Measuring:
+    """One session of measuring, from the moment in which it is made."""
+
+    def __init__(
+        self,
+        system: System,
+        request: Looking,
+        progress: Progress,
+        limits: Limits = USUAL,
+        *,
+        door: ClosingSystem | None = None,
+        recorded: Course | None = None,
+    ) -> None:
+        self.system, self.request, self.progress, self._limits = system, request, progress, limits
+        self._door, self._recorded = door, recorded
+        self._ahead = list(recorded.steps) if recorded else []
+        # a clock that leaves no trace in a recording, and none at all where one goes on as it went
+        self._clock: Callable[[], float] = door.clock if door else (lambda: 0.0) if recorded else system.clock
+        self._since = self._clock()
+        self._steps: list[Step] = []
+
+    def begin_again(self) -> None:
+        """Count the time from now on: what came before is done once, such as writing a model."""
+        self._since = self._clock()
+
+    def measured(self, seen: Snapshot, subjects: Sequence[Subject]) -> Measured:
+        """Every subject with its measurements; being stopped ends them, and what was measured until then is kept."""
+        visits = [Visit(self.system, seen, subject, self.request, self._limits) for subject in subjects]
+        try:
+            for visit in visits:
+                visit.label = f"{visit.subject.runtime.url.value_or('?')}: " if len(visits) > 1 else ""
+                visit.introduce(self.progress)
+            while step := self._next(visits):
+                self._perform(visits, *step)
+        except KeyboardInterrupt:
+            if self._door is None or not self._door.is_stopped_once:
+                raise
+        if self._door:
+            self._door.concluding = True
+            self._door.close_in(inf)
+        course = self._recorded or self._course(visits)
+        for visit in visits:
+            if course.ended == "stopped":
+                visit.cut_short("the measuring was stopped before an answer was whole", "let it measure to its end")
+            elif course.ended == "late":
+                why = f"no answer was whole within the {self._limits.seconds:.0f} s that there were"
+                visit.cut_short(why, "give it more time with --thorough")
+        notes = [notes_on(course, visit.missing()) if course.ended != "enough" else () for visit in visits]
+        return Measured(tuple(visit.subject for visit in visits), tuple(notes), course)
+
+    def _next(self, visits: Sequence["Visit"]) -> tuple[int, Choice] | None:
+        """What to measure now: as it was recorded, else what is worth most, after a first look at each server."""
+        if self._recorded is not None:
+            while self._ahead:
+                number, name = self._ahead.pop(0)
+                measurement = measurements().get(name)
+                if number < len(visits) and measurement and name in trials():
+                    return number, Choice(measurement, (), 0.0)
+            return None
+        if self._door and self._door.is_stopped:
+            return None
+        found = [
+            (number, visit.next(self._left() if visit.performed else max(self._left(), FIRST_S)))
+            for number, visit in enumerate(visits)
+        ]
+        known = [(number, choice) for number, choice in found if choice]
+
+        def urgency(one: tuple[int, Choice]) -> tuple[bool, bool, float]:
+            return one[1].measurement.name in FIRST, one[1].decides_suspicion, one[1].worth_per_s
+
+        return max(known, key=urgency, default=None)
+
+    def _perform(self, visits: Sequence["Visit"], number: int, choice: Choice) -> None:
+        visit, name = visits[number], choice.measurement.name
+        waiting = sum(not v.performed for v in visits) if name in FIRST else 1
+        # What there is for a measurement: all that is left, and less for the first one of a hurried diagnosis
+        hurried = name == SPEED and self._limits.seconds < USUAL.seconds
+        share_of = min(self._left(), HURRIED_SHARE * self._limits.seconds) if hurried else self._left()
+        seconds = max(share_of / max(1, waiting), 0.0 if visit.performed else FIRST_S)
+        if self._door:
+            self._door.close_in(seconds)
+        visit.perform(choice, seconds, lambda text, _share: self._say(visit, choice, text))
+        self._steps.append(Step(number, name))
+
+    def _say(self, visit: "Visit", choice: Choice, text: str) -> None:
+        """What is being done, why, and how long all of it takes at most."""
+        left = max(0.0, self._left())
+        words = f"{left:.0f} s left at most: {visit.label}{text}, {choice.measurement.why}"
+        self.progress.step(words, 1 - left / self._limits.seconds)
+
+    def _left(self) -> float:
+        total = self._limits.seconds
+        concluding = min(MOST_CONCLUDING_S, max(CONCLUDING_S, CONCLUDING_SHARE * total))
+        return total - concluding - (self._clock() - self._since)
+
+    def _course(self, visits: Sequence["Visit"]) -> Course:
+        seconds = self._clock() - self._since
+        if self._door and self._door.is_stopped:
+            return Course(tuple(self._steps), "stopped", seconds)
+        late = any(visit.missing() for visit in visits)
+        return Course(tuple(self._steps), "late" if late else "enough", seconds)
+
+
+def notes_on(course: Course, missing: Sequence[Choice]) -> tuple[str, ...]:
+    """What a reader must know of a diagnosis that ended before it had enough."""
+    if course.ended == "stopped":
+        rest = f", before {_listed(missing)}" if missing else ", when nothing more was worth measuring"
+        return (f"The measuring was stopped after {course.seconds:.0f} s{rest}.",)
+    if course.ended == "late" and missing:
+        return (f"There was no time for {_listed(missing)}; --thorough takes up to {THOROUGH.seconds:.0f} s.",)
+    return ()
+
+
+def _listed(choices: Sequence[Choice]) -> str:
+    words = "; ".join(f"{c.measurement.doing}, {c.measurement.why}" for c in choices[:_MOST_LISTED])
+    more = len(choices) - _MOST_LISTED
+    return f"{words}; and {more} more" if more > 0 else words
 
 
 class Visit:
@@ -240,123 +342,3 @@ def joined(before: Run, run: Run, fills: tuple[str, ...]) -> Run:
         if isinstance(new, Known) or (looked and (f"run.{name}" in fills or not isinstance(old, Known))):
             changes[name] = new
     return msgspec.structs.replace(before, **changes)
-
-
-FIRST_S = 4.0
-"""What the first measurement of a server gets, however long looking took: without a speed there is little to say."""
-CONCLUDING_S, CONCLUDING_SHARE, MOST_CONCLUDING_S = 2.0, 0.12, 8.0
-"""For what comes before and after: the start of the program, another look at the memory, the judgement, the report. On
-a machine that is busy with something else these take several times as long."""
-HURRIED_SHARE = 0.5
-"""With less time than usual, the speed may take this share of it, so that what is suspected can be tried as well."""
-
-
-class Measured(NamedTuple):
-    """The subjects with what was measured of them, what a reader must know of each, and how it went."""
-
-    subjects: tuple[Subject, ...]
-    notes: tuple[tuple[str, ...], ...]
-    course: Course
-
-
-class Measuring:
-    """One session of measuring, from the moment in which it is made."""
-
-    def __init__(
-        self,
-        system: System,
-        request: Looking,
-        progress: Progress,
-        limits: Limits = USUAL,
-        *,
-        door: ClosingSystem | None = None,
-        recorded: Course | None = None,
-    ) -> None:
-        self.system, self.request, self.progress, self._limits = system, request, progress, limits
-        self._door, self._recorded = door, recorded
-        self._ahead = list(recorded.steps) if recorded else []
-        # a clock that leaves no trace in a recording, and none at all where one goes on as it went
-        self._clock: Callable[[], float] = door.clock if door else (lambda: 0.0) if recorded else system.clock
-        self._since = self._clock()
-        self._steps: list[Step] = []
-
-    def begin_again(self) -> None:
-        """Count the time from now on: what came before is done once, such as writing a model."""
-        self._since = self._clock()
-
-    def measured(self, seen: Snapshot, subjects: Sequence[Subject]) -> Measured:
-        """Every subject with its measurements; being stopped ends them, and what was measured until then is kept."""
-        visits = [Visit(self.system, seen, subject, self.request, self._limits) for subject in subjects]
-        try:
-            for visit in visits:
-                visit.label = f"{visit.subject.runtime.url.value_or('?')}: " if len(visits) > 1 else ""
-                visit.introduce(self.progress)
-            while step := self._next(visits):
-                self._perform(visits, *step)
-        except KeyboardInterrupt:
-            if self._door is None or not self._door.is_stopped_once:
-                raise
-        if self._door:
-            self._door.concluding = True
-            self._door.close_in(inf)
-        course = self._recorded or self._course(visits)
-        for visit in visits:
-            if course.ended == "stopped":
-                visit.cut_short("the measuring was stopped before an answer was whole", "let it measure to its end")
-            elif course.ended == "late":
-                why = f"no answer was whole within the {self._limits.seconds:.0f} s that there were"
-                visit.cut_short(why, "give it more time with --thorough")
-        notes = [notes_on(course, visit.missing()) if course.ended != "enough" else () for visit in visits]
-        return Measured(tuple(visit.subject for visit in visits), tuple(notes), course)
-
-    def _next(self, visits: Sequence[Visit]) -> tuple[int, Choice] | None:
-        """What to measure now: as it was recorded, else what is worth most, after a first look at each server."""
-        if self._recorded is not None:
-            while self._ahead:
-                number, name = self._ahead.pop(0)
-                measurement = measurements().get(name)
-                if number < len(visits) and measurement and name in trials():
-                    return number, Choice(measurement, (), 0.0)
-            return None
-        if self._door and self._door.is_stopped:
-            return None
-        found = [
-            (number, visit.next(self._left() if visit.performed else max(self._left(), FIRST_S)))
-            for number, visit in enumerate(visits)
-        ]
-        known = [(number, choice) for number, choice in found if choice]
-
-        def urgency(one: tuple[int, Choice]) -> tuple[bool, bool, float]:
-            return one[1].measurement.name in FIRST, one[1].decides_suspicion, one[1].worth_per_s
-
-        return max(known, key=urgency, default=None)
-
-    def _perform(self, visits: Sequence[Visit], number: int, choice: Choice) -> None:
-        visit, name = visits[number], choice.measurement.name
-        waiting = sum(not v.performed for v in visits) if name in FIRST else 1
-        # What there is for a measurement: all that is left, and less for the first one of a hurried diagnosis
-        hurried = name == SPEED and self._limits.seconds < USUAL.seconds
-        share_of = min(self._left(), HURRIED_SHARE * self._limits.seconds) if hurried else self._left()
-        seconds = max(share_of / max(1, waiting), 0.0 if visit.performed else FIRST_S)
-        if self._door:
-            self._door.close_in(seconds)
-        visit.perform(choice, seconds, lambda text, _share: self._say(visit, choice, text))
-        self._steps.append(Step(number, name))
-
-    def _say(self, visit: Visit, choice: Choice, text: str) -> None:
-        """What is being done, why, and how long all of it takes at most."""
-        left = max(0.0, self._left())
-        words = f"{left:.0f} s left at most: {visit.label}{text}, {choice.measurement.why}"
-        self.progress.step(words, 1 - left / self._limits.seconds)
-
-    def _left(self) -> float:
-        total = self._limits.seconds
-        concluding = min(MOST_CONCLUDING_S, max(CONCLUDING_S, CONCLUDING_SHARE * total))
-        return total - concluding - (self._clock() - self._since)
-
-    def _course(self, visits: Sequence[Visit]) -> Course:
-        seconds = self._clock() - self._since
-        if self._door and self._door.is_stopped:
-            return Course(tuple(self._steps), "stopped", seconds)
-        late = any(visit.missing() for visit in visits)
-        return Course(tuple(self._steps), "late" if late else "enough", seconds)

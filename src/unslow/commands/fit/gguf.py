@@ -40,6 +40,66 @@ BATCH, MICRO_BATCH = 2048, 512
 _OLLAMA_CONTEXTS = ((47 * GIB, 262144), (23 * GIB, 32768), (0, 4096))
 """Of all GPUs' memory together, and the context that Ollama then takes by itself, since 0.15.5 (server/routes.go)."""
 _FLASH = {"on": True, "off": False, "auto": None}
+_ROUGH = 0.05  # How far the size of a quant may be from its usual bits for each weight
+_COARSE_BITS, _RUINOUS_BITS = 3.3, 3.0  # Below so many bits for each weight answers suffer visibly, or badly
+_SHORTEST_USEFUL = 2048
+_SAME_CONTEXT_PACKED = "the same context in a q8_0 cache"
+_WORTH_A_WORD = 32 * MIB  # Less is lost in any margin
+_TIGHT = "less stays free than the margin: llama.cpp's own fit would move layers to the host (--fit off keeps them)"
+_TIGHT_IN_OLLAMA = "less stays free than the margin: Ollama would leave layers to the host (num_gpu keeps them)"
+
+
+class _Smaller(NamedTuple):
+    """A smaller quant of the model, and the setup with it."""
+
+    quant: Mix
+    setup: Setup
+
+    def shown(self) -> QuantShown:
+        """What it asks for."""
+        *devices, _ = self.setup.memory().needs
+        weights = self.setup.blueprint.weights_bytes
+        return QuantShown(name=self.quant.name, weights_bytes=weights, gpu_bytes=sum(need.total for need in devices))
+
+
+@one_judgement()
+def gguf_answer(system: System, request: FitRequest) -> FitReport:
+    """Whether the model fits, as llama.cpp counts."""
+    request, found, setup = find_setup(system, request)
+    hyper, hardware, trained = Hyper(found.blueprint), setup.hardware, trained_context(found.blueprint)
+    notes = setting_notes(request, setup.settings, trained, experts=bool(hyper.experts), gpus=bool(hardware.rooms))
+    why = setup.memory().estimated
+    buffers = (f"compute buffers are estimated: {why}",) if why else ()
+    said = (*found.notes, *notes, *hardware.memory_notes, *buffers, *_newer_note(setup, hyper))
+    return _Gguf(request, found, setup).report(said)
+
+
+def find_setup(system: System, request: FitRequest) -> tuple[FitRequest, FoundModel, Setup]:
+    """The model on the hardware with the settings that are asked for; UserError where llama.cpp does not start so.
+
+    With the request as it was taken: a model of Ollama's store is for Ollama, unless another runtime was named.
+    """
+    found = find_gguf_model(system, request.model, request.quant)
+    if found.tool == OLLAMA and "runtime" not in request.given:
+        request = request._replace(runtime="ollama")
+    hardware = find_memory(system, request.devices, request.ram_bytes)
+    rooms = hardware.rooms
+    if request.tensor_split and len(request.tensor_split) != len(rooms):
+        raise UserError(f"--tensor-split has {len(request.tensor_split)} shares for {len(rooms)} GPUs", "one for each")
+    settings = settings_of(request, trained_context(found.blueprint), rooms, found.settings)
+    if why := refusal(Hyper(found.blueprint), settings):
+        raise UserError(f"llama.cpp does not start so: {why}", "see --kv-type, --flash-attention and --parallel")
+    margin = DEFAULT_MARGIN_BYTES if request.margin_bytes is None else request.margin_bytes
+    setup = Setup(found.blueprint, hardware, settings, margin).settled()
+    if request.runtime == "ollama" and not request.ubatch and rooms and setup.left() < 0:
+        small = settings._replace(micro_batch=MICRO_BATCH, batch=request.batch or MICRO_BATCH)
+        setup = setup._replace(settings=small).settled()  # Ollama takes a larger one only where it fits
+    return request, found, setup
+
+
+def trained_context(plan: Blueprint) -> int:
+    """What a model was trained for; what is usual where its header does not say."""
+    return plan.count("context_length", DEFAULT_CONTEXT) or DEFAULT_CONTEXT
 
 
 def settings_of(request: FitRequest, trained: int, rooms: Sequence[Room], own: Mapping[str, Any]) -> Settings:
@@ -113,105 +173,6 @@ def setting_notes(request: FitRequest, settings: Settings, trained: int, *, expe
     return notes
 
 
-def lines_of(
-    request: FitRequest, found: FoundModel, settings: Settings, *, tight: bool = False, without_gpus: bool = False
-) -> tuple[str, ...]:
-    """What to type to run the model so, by the writer of the runtime's commands that every verb has."""
-    source, ollama = found.source, request.runtime == "ollama"
-    is_file = not found.requantised and Path(source).suffix == ".gguf" and "://" not in source
-    name = found.name_in_ollama(request.model) if ollama else ""
-    changes = _changes(request, settings, tight=tight)
-    if without_gpus and not ollama:  # for which a number of 0 layers means the same
-        changes.append(Knob.DEVICE.to("none"))
-    if ollama and is_file:
-        changes = [Knob.MODEL_FILE.to(str(Path(source).absolute())), *changes]
-    model = Model(
-        name=reported(name, "given") if name else NOT_LOOKED,
-        path=reported(source if is_file else "MODEL.gguf", "given"),
-    )
-    spelled = commands_for(changes, Case(model=model), name=request.runtime)
-    left = (f"{change.knob.replace('_', ' ')} {change.value}: {why}" for change, why in spelled.left_out)
-    return (*spelled.lines, *(labelled_line(Place.HAND, f"not in these lines: {what}") for what in left))
-
-
-def _changes(request: FitRequest, settings: Settings, *, tight: bool) -> list[Change]:
-    """All that memory was counted with and the runtime does not do by itself; `tight` leaves nothing to its fit."""
-    ollama = request.runtime == "ollama"
-    usual_slots = (settings.slots, settings.unified) == ((1, False) if ollama else (SERVER_SLOTS, True))
-    shared = settings.unified and settings.slots > 1 and not usual_slots
-    key, value = settings.key_type.lower(), settings.value_type.lower()
-    told_flash = request.flash_attention != "auto" or value not in ("f32", "f16", "bf16")
-    overrides = request.override_tensor or tuple(f"{pattern}=CPU" for pattern, _ in settings.overrides)
-    wanted: tuple[tuple[Knob, Setting], ...] = (
-        (Knob.CONTEXT_LENGTH, settings.context),
-        (Knob.PARALLEL, None if usual_slots else settings.slots),
-        (Knob.KV_UNIFIED, True if shared else None),
-        (Knob.LOGICAL_BATCH, settings.batch if settings.batch != BATCH and not ollama else None),
-        (Knob.BATCH, settings.micro_batch if settings.micro_batch != MICRO_BATCH or ollama else None),
-        (Knob.KV_CACHE_TYPE, key if key != "f16" or value != key else None),
-        (Knob.VALUE_CACHE_TYPE, value if value != key else None),
-        (Knob.FLASH_ATTENTION, request.flash_attention != "off" if told_flash else None),
-        (Knob.KV_OFFLOAD, None if settings.cache_on_gpu else False),
-        (Knob.PROMPT_CACHE, "swa-full" if settings.full_windows else None),
-        (Knob.GPU_LAYERS, settings.gpu_layers if settings.gpu_layers >= 0 or tight else None),
-        (Knob.FIT, False if tight and not ollama else None),  # Ollama's number of layers turns its fit off
-        (Knob.EXPERTS_ON_CPU, settings.experts_on_cpu or None),
-        (Knob.TENSOR_OVERRIDE, ",".join(overrides) if overrides else None),
-        (Knob.TENSOR_SPLIT, ",".join(f"{share:g}" for share in settings.split) if settings.split else None),
-        (Knob.OP_OFFLOAD, None if settings.offload_ops else False),
-    )
-    return [knob.to(setting) for knob, setting in wanted if setting is not None]
-
-
-_ROUGH = 0.05  # How far the size of a quant may be from its usual bits for each weight
-_COARSE_BITS, _RUINOUS_BITS = 3.3, 3.0  # Below so many bits for each weight answers suffer visibly, or badly
-_SHORTEST_USEFUL = 2048
-_SAME_CONTEXT_PACKED = "the same context in a q8_0 cache"
-_WORTH_A_WORD = 32 * MIB  # Less is lost in any margin
-_TIGHT = "less stays free than the margin: llama.cpp's own fit would move layers to the host (--fit off keeps them)"
-_TIGHT_IN_OLLAMA = "less stays free than the margin: Ollama would leave layers to the host (num_gpu keeps them)"
-
-
-@one_judgement()
-def gguf_answer(system: System, request: FitRequest) -> FitReport:
-    """Whether the model fits, as llama.cpp counts."""
-    request, found, setup = find_setup(system, request)
-    hyper, hardware, trained = Hyper(found.blueprint), setup.hardware, trained_context(found.blueprint)
-    notes = setting_notes(request, setup.settings, trained, experts=bool(hyper.experts), gpus=bool(hardware.rooms))
-    why = setup.memory().estimated
-    buffers = (f"compute buffers are estimated: {why}",) if why else ()
-    said = (*found.notes, *notes, *hardware.memory_notes, *buffers, *_newer_note(setup, hyper))
-    return _Gguf(request, found, setup).report(said)
-
-
-def find_setup(system: System, request: FitRequest) -> tuple[FitRequest, FoundModel, Setup]:
-    """The model on the hardware with the settings that are asked for; UserError where llama.cpp does not start so.
-
-    With the request as it was taken: a model of Ollama's store is for Ollama, unless another runtime was named.
-    """
-    found = find_gguf_model(system, request.model, request.quant)
-    if found.tool == OLLAMA and "runtime" not in request.given:
-        request = request._replace(runtime="ollama")
-    hardware = find_memory(system, request.devices, request.ram_bytes)
-    rooms = hardware.rooms
-    if request.tensor_split and len(request.tensor_split) != len(rooms):
-        raise UserError(f"--tensor-split has {len(request.tensor_split)} shares for {len(rooms)} GPUs", "one for each")
-    settings = settings_of(request, trained_context(found.blueprint), rooms, found.settings)
-    if why := refusal(Hyper(found.blueprint), settings):
-        raise UserError(f"llama.cpp does not start so: {why}", "see --kv-type, --flash-attention and --parallel")
-    margin = DEFAULT_MARGIN_BYTES if request.margin_bytes is None else request.margin_bytes
-    setup = Setup(found.blueprint, hardware, settings, margin).settled()
-    if request.runtime == "ollama" and not request.ubatch and rooms and setup.left() < 0:
-        small = settings._replace(micro_batch=MICRO_BATCH, batch=request.batch or MICRO_BATCH)
-        setup = setup._replace(settings=small).settled()  # Ollama takes a larger one only where it fits
-    return request, found, setup
-
-
-def trained_context(plan: Blueprint) -> int:
-    """What a model was trained for; what is usual where its header does not say."""
-    return plan.count("context_length", DEFAULT_CONTEXT) or DEFAULT_CONTEXT
-
-
 def _newer_note(setup: Setup, hyper: Hyper) -> tuple[str, ...]:
     """What newer builds take more: only experts make a difference, and only on GPUs."""
     if not hyper.experts or not setup.hardware.rooms or setup.settings.fuses:
@@ -221,19 +182,6 @@ def _newer_note(setup: Setup, hyper: Hyper) -> tuple[str, ...]:
     if more < _WORTH_A_WORD:
         return ()
     return (f"builds of llama.cpp after b{UNFUSED_UNTIL} keep {more / MIB:,.0f} MiB more for fused kernels on CUDA",)
-
-
-class _Smaller(NamedTuple):
-    """A smaller quant of the model, and the setup with it."""
-
-    quant: Mix
-    setup: Setup
-
-    def shown(self) -> QuantShown:
-        """What it asks for."""
-        *devices, _ = self.setup.memory().needs
-        weights = self.setup.blueprint.weights_bytes
-        return QuantShown(name=self.quant.name, weights_bytes=weights, gpu_bytes=sum(need.total for need in devices))
 
 
 class _Gguf:
@@ -426,6 +374,56 @@ class _Gguf:
         enough = bits * min(1, most_bytes / self._found.blueprint.weights_bytes + _ROUGH)
         smaller = (m for m in mixes_from_large_to_small() if m.bits_per_weight < enough)
         yield from (m for m in smaller if m.name != self._found.quant)
+
+
+def lines_of(
+    request: FitRequest, found: FoundModel, settings: Settings, *, tight: bool = False, without_gpus: bool = False
+) -> tuple[str, ...]:
+    """What to type to run the model so, by the writer of the runtime's commands that every verb has."""
+    source, ollama = found.source, request.runtime == "ollama"
+    is_file = not found.requantised and Path(source).suffix == ".gguf" and "://" not in source
+    name = found.name_in_ollama(request.model) if ollama else ""
+    changes = _changes(request, settings, tight=tight)
+    if without_gpus and not ollama:  # for which a number of 0 layers means the same
+        changes.append(Knob.DEVICE.to("none"))
+    if ollama and is_file:
+        changes = [Knob.MODEL_FILE.to(str(Path(source).absolute())), *changes]
+    model = Model(
+        name=reported(name, "given") if name else NOT_LOOKED,
+        path=reported(source if is_file else "MODEL.gguf", "given"),
+    )
+    spelled = commands_for(changes, Case(model=model), name=request.runtime)
+    left = (f"{change.knob.replace('_', ' ')} {change.value}: {why}" for change, why in spelled.left_out)
+    return (*spelled.lines, *(labelled_line(Place.HAND, f"not in these lines: {what}") for what in left))
+
+
+def _changes(request: FitRequest, settings: Settings, *, tight: bool) -> list[Change]:
+    """All that memory was counted with and the runtime does not do by itself; `tight` leaves nothing to its fit."""
+    ollama = request.runtime == "ollama"
+    usual_slots = (settings.slots, settings.unified) == ((1, False) if ollama else (SERVER_SLOTS, True))
+    shared = settings.unified and settings.slots > 1 and not usual_slots
+    key, value = settings.key_type.lower(), settings.value_type.lower()
+    told_flash = request.flash_attention != "auto" or value not in ("f32", "f16", "bf16")
+    overrides = request.override_tensor or tuple(f"{pattern}=CPU" for pattern, _ in settings.overrides)
+    wanted: tuple[tuple[Knob, Setting], ...] = (
+        (Knob.CONTEXT_LENGTH, settings.context),
+        (Knob.PARALLEL, None if usual_slots else settings.slots),
+        (Knob.KV_UNIFIED, True if shared else None),
+        (Knob.LOGICAL_BATCH, settings.batch if settings.batch != BATCH and not ollama else None),
+        (Knob.BATCH, settings.micro_batch if settings.micro_batch != MICRO_BATCH or ollama else None),
+        (Knob.KV_CACHE_TYPE, key if key != "f16" or value != key else None),
+        (Knob.VALUE_CACHE_TYPE, value if value != key else None),
+        (Knob.FLASH_ATTENTION, request.flash_attention != "off" if told_flash else None),
+        (Knob.KV_OFFLOAD, None if settings.cache_on_gpu else False),
+        (Knob.PROMPT_CACHE, "swa-full" if settings.full_windows else None),
+        (Knob.GPU_LAYERS, settings.gpu_layers if settings.gpu_layers >= 0 or tight else None),
+        (Knob.FIT, False if tight and not ollama else None),  # Ollama's number of layers turns its fit off
+        (Knob.EXPERTS_ON_CPU, settings.experts_on_cpu or None),
+        (Knob.TENSOR_OVERRIDE, ",".join(overrides) if overrides else None),
+        (Knob.TENSOR_SPLIT, ",".join(f"{share:g}" for share in settings.split) if settings.split else None),
+        (Knob.OP_OFFLOAD, None if settings.offload_ops else False),
+    )
+    return [knob.to(setting) for knob, setting in wanted if setting is not None]
 
 
 def _model_shown(found: FoundModel) -> ModelShown:

@@ -24,6 +24,9 @@ from unslow.think.plan.vllm.choices import FP8_CACHE, MOST_SHARE, PACKS_AT_LOAD
 from unslow.think.speed.chips import has_links
 
 DEFAULT_CONTEXT = 8192
+_FEWER_REQUESTS = (256, 64, 16)
+"""Of 1024 by default on a large card, whose logits the profiling run holds all at once."""
+_MUCH_SMALLER = 0.9
 
 
 def hf_answer(system: System, request: FitRequest) -> FitReport:
@@ -119,11 +122,6 @@ class _Tried(NamedTuple):
         checkpoint = Model(path=reported(model or self.found.checkpoint, "given"))
         asked = [change for change in changes if change.value is not None]
         return "\n".join(commands_for(asked, Case(model=checkpoint), name="vllm").lines)
-
-
-_FEWER_REQUESTS = (256, 64, 16)
-"""Of 1024 by default on a large card, whose logits the profiling run holds all at once."""
-_MUCH_SMALLER = 0.9
 
 
 def _vllm_ways(tried: _Tried, most_context: int | None, family: str) -> Iterator[WayShown]:

@@ -1,26 +1,19 @@
-"""The model that a user means: a GGUF file, a folder of safetensors, or one that only the catalogue knows."""
+"""The model that a user means: a file, a folder of safetensors, an address, or one that only the catalogue knows."""
 
 import math
 import re
 from collections.abc import Callable, Mapping
+from difflib import SequenceMatcher
+from pathlib import PurePosixPath
 from typing import Any, NamedTuple
+from urllib.parse import unquote, urlsplit
 
 import msgspec
 
 from unslow.catalog.models import find_model as find_known
 from unslow.catalog.quants import EstimatedMix, estimated_mix, quants, split_quant
 from unslow.catalog.weight_parts import Part, parts_of_shape, parts_of_tensors, plain_storage, total_bytes
-from unslow.commands.models.stored import (
-    exists,
-    expanded,
-    find_model,
-    is_address,
-    is_folder,
-    model_of_address,
-    model_title,
-    obstacle,
-    one_line,
-)
+from unslow.commands.models.stored import exists, expanded, find_model, is_folder, obstacle
 from unslow.commands.models.well_known import (
     Meant,
     chosen_mix,
@@ -41,6 +34,13 @@ from unslow.look.system import LookError, System
 from unslow.show.units import size
 from unslow.think.blueprints import made_up, shape_of_blueprint
 from unslow.think.quantise import types_of
+
+CATALOGUE = "catalogue"  # The source of a model of which no file was read
+OLLAMA = "Ollama"
+_FILE_HINT = "give a GGUF file, or a name that `unslow models` lists"
+_WEB_HINT = "is the address right, and can it be reached from here? A file that is here needs no address"
+_WIDE = 4  # Bytes of a number in float32
+_TAGGED = re.compile(r"[\w.-]{1,96}(?:/[\w.-]{1,96}){0,3}:[\w.-]{1,96}")  # A name with a tag, as Ollama has them
 
 
 class FoundShape(NamedTuple):
@@ -65,118 +65,6 @@ class FoundShape(NamedTuple):
         if self.dtype_bytes != _WIDE or self.packing:
             return self
         return self._replace(parts=[part._replace(bytes=part.bytes // 2) for part in self.parts], dtype_bytes=2)
-
-
-_WIDE = 4  # Bytes of a number in float32
-
-
-def find_shape(system: System, word: str, quant: str | None, runtime: str = "vllm") -> FoundShape:
-    """The model; UserError where the word means none, or a file or a format of another runtime."""
-    word = model_of_address(word)
-    if word == "-" or is_address(word):
-        hint = "give a folder with safetensors, or the name of the model"
-        raise UserError(f"{word}: only GGUF files are read so, and this runtime's memory for those is not known", hint)
-    if config := read_config_alone(system, expanded(word)):
-        return _from_config(expanded(word), config, quant, runtime)
-    stored = find_model(system, word)
-    if stored is None:
-        return _shape_from_catalogue(find_well_known(system, word), quant, runtime)
-    if stored.format == "gguf":
-        hint = "give a folder with safetensors, or the name of the model"
-        raise UserError(f"{stored.name} is a GGUF file; this runtime's memory for those is not known", hint)
-    return _from_files(system, stored)
-
-
-def _from_config(folder: str, config: Config, quant: str | None, runtime: str) -> FoundShape:
-    """A model whose weights are counted from the numbers of its config, in the type that it names."""
-    shape = _shape_of(folder, config)
-    own = named_scheme(named_quant(config), runtime)
-    chosen = named_scheme(quant, runtime) if quant else own
-    return FoundShape(
-        name=one_line(folder.rstrip("/").rpartition("/")[2]),
-        architecture=str(config.get("model_type", "")),
-        shape=shape,
-        parts=parts_of_shape(shape, chosen.storage),
-        quant=chosen.name,
-        packing=chosen.packing,
-        source=folder,
-        parameters=total_bytes(parts_of_shape(shape, plain_storage(1))),
-        dtype_bytes=chosen.plain_bytes,
-        checkpoint=folder if chosen.scheme == own.scheme else f"MODEL-{quant}",
-        notes=("the folder has no safetensors: the sizes of its weights are counted from its config.json",),
-    )
-
-
-def _shape_of(name: str, config: Config) -> HfShape:
-    try:
-        shape = shape_of_config(hf_shape(config))
-    except LookError as error:
-        raise UserError(error.why, error.how_to_get) from error
-    if not shape.layers or not shape.width or not shape.heads:
-        raise UserError(f"the config of {name} does not tell its layers and heads", "is it a language model?")
-    return shape
-
-
-def shape_by_name(word: str, quant: str) -> FoundShape | None:
-    """A well-known model by a name alone, where its machine is not this one; None where nobody knows it."""
-    try:
-        model = find_known(word)
-        _, carried = split_quant(word.rsplit("/", 1)[-1])
-        return _shape_from_catalogue(Meant(model, carried), None if carried else quant or None)
-    except UserError:
-        return None
-
-
-def _from_files(system: System, stored: StoredModel) -> FoundShape:
-    try:
-        checkpoint = read_checkpoint(system, stored.path)
-    except LookError as error:
-        raise UserError(error.why, error.how_to_get or "give a folder with config.json and safetensors") from error
-    if not checkpoint.config:
-        raise UserError(f"{stored.name} has no config.json", "its shape stands there; give the folder that has it")
-    shape = _shape_of(stored.name, checkpoint.config)
-    return FoundShape(
-        name=one_line(stored.name),
-        architecture=stored.architecture or "",
-        shape=shape,
-        parts=parts_of_tensors(checkpoint.tensors, shape.layers),
-        quant=stored.quant or "?",
-        packing=checkpoint.quantization.method if checkpoint.quantization else "",
-        source=stored.path,
-        parameters=stored.parameters or 0,
-        dtype_bytes=_WIDE if next(iter(checkpoint.type_bytes), "") == "F32" else 2,
-        checkpoint=stored.path,
-    )
-
-
-def _shape_from_catalogue(meant: Meant, asked: str | None, runtime: str = "vllm") -> FoundShape:
-    model = meant.model
-    chosen, why = chosen_scheme(meant, asked, runtime)
-    published = named_scheme(model.published or "BF16", runtime)
-    shape = shape_of_blueprint(made_up(model, "F16"))
-    return FoundShape(
-        name=model.name,
-        architecture=model.architecture,
-        shape=shape,
-        parts=parts_of_shape(shape, chosen.storage),
-        quant=chosen.name,
-        packing=chosen.packing,
-        source="catalogue",
-        parameters=model.parameters,
-        dtype_bytes=chosen.plain_bytes,
-        stands_for=meant.stands_for,
-        checkpoint="MODEL" if chosen.scheme == published.scheme else f"MODEL-{asked or meant.quant}",
-        notes=(*same_shape_note(meant), *why, f"no file was read: numbers by {model.source}", *projector_note(model)),
-    )
-
-
-_FILE_HINT = "give a GGUF file, or a name that `unslow models` lists"
-_WEB_HINT = "is the address right, and can it be reached from here? A file that is here needs no address"
-
-
-CATALOGUE = "catalogue"  # The source of a model of which no file was read
-OLLAMA = "Ollama"
-_TAGGED = re.compile(r"[\w.-]{1,96}(?:/[\w.-]{1,96}){0,3}:[\w.-]{1,96}")  # A name with a tag, as Ollama has them
 
 
 class FoundModel(NamedTuple):
@@ -306,3 +194,157 @@ def as_quant(plan: Blueprint, quant: str) -> Blueprint:
         for (name, shape), kind in zip(named, types, strict=True)
     ]
     return msgspec.structs.replace(plan, tensors=tensors, file_bytes=0)
+
+
+def find_shape(system: System, word: str, quant: str | None, runtime: str = "vllm") -> FoundShape:
+    """The model; UserError where the word means none, or a file or a format of another runtime."""
+    word = model_of_address(word)
+    if word == "-" or is_address(word):
+        hint = "give a folder with safetensors, or the name of the model"
+        raise UserError(f"{word}: only GGUF files are read so, and this runtime's memory for those is not known", hint)
+    if config := read_config_alone(system, expanded(word)):
+        return _from_config(expanded(word), config, quant, runtime)
+    stored = find_model(system, word)
+    if stored is None:
+        return _shape_from_catalogue(find_well_known(system, word), quant, runtime)
+    if stored.format == "gguf":
+        hint = "give a folder with safetensors, or the name of the model"
+        raise UserError(f"{stored.name} is a GGUF file; this runtime's memory for those is not known", hint)
+    return _from_files(system, stored)
+
+
+def _from_config(folder: str, config: Config, quant: str | None, runtime: str) -> FoundShape:
+    """A model whose weights are counted from the numbers of its config, in the type that it names."""
+    shape = _shape_of(folder, config)
+    own = named_scheme(named_quant(config), runtime)
+    chosen = named_scheme(quant, runtime) if quant else own
+    return FoundShape(
+        name=one_line(folder.rstrip("/").rpartition("/")[2]),
+        architecture=str(config.get("model_type", "")),
+        shape=shape,
+        parts=parts_of_shape(shape, chosen.storage),
+        quant=chosen.name,
+        packing=chosen.packing,
+        source=folder,
+        parameters=total_bytes(parts_of_shape(shape, plain_storage(1))),
+        dtype_bytes=chosen.plain_bytes,
+        checkpoint=folder if chosen.scheme == own.scheme else f"MODEL-{quant}",
+        notes=("the folder has no safetensors: the sizes of its weights are counted from its config.json",),
+    )
+
+
+def _shape_of(name: str, config: Config) -> HfShape:
+    try:
+        shape = shape_of_config(hf_shape(config))
+    except LookError as error:
+        raise UserError(error.why, error.how_to_get) from error
+    if not shape.layers or not shape.width or not shape.heads:
+        raise UserError(f"the config of {name} does not tell its layers and heads", "is it a language model?")
+    return shape
+
+
+def _from_files(system: System, stored: StoredModel) -> FoundShape:
+    try:
+        checkpoint = read_checkpoint(system, stored.path)
+    except LookError as error:
+        raise UserError(error.why, error.how_to_get or "give a folder with config.json and safetensors") from error
+    if not checkpoint.config:
+        raise UserError(f"{stored.name} has no config.json", "its shape stands there; give the folder that has it")
+    shape = _shape_of(stored.name, checkpoint.config)
+    return FoundShape(
+        name=one_line(stored.name),
+        architecture=stored.architecture or "",
+        shape=shape,
+        parts=parts_of_tensors(checkpoint.tensors, shape.layers),
+        quant=stored.quant or "?",
+        packing=checkpoint.quantization.method if checkpoint.quantization else "",
+        source=stored.path,
+        parameters=stored.parameters or 0,
+        dtype_bytes=_WIDE if next(iter(checkpoint.type_bytes), "") == "F32" else 2,
+        checkpoint=stored.path,
+    )
+
+
+def _shape_from_catalogue(meant: Meant, asked: str | None, runtime: str = "vllm") -> FoundShape:
+    model = meant.model
+    chosen, why = chosen_scheme(meant, asked, runtime)
+    published = named_scheme(model.published or "BF16", runtime)
+    shape = shape_of_blueprint(made_up(model, "F16"))
+    return FoundShape(
+        name=model.name,
+        architecture=model.architecture,
+        shape=shape,
+        parts=parts_of_shape(shape, chosen.storage),
+        quant=chosen.name,
+        packing=chosen.packing,
+        source="catalogue",
+        parameters=model.parameters,
+        dtype_bytes=chosen.plain_bytes,
+        stands_for=meant.stands_for,
+        checkpoint="MODEL" if chosen.scheme == published.scheme else f"MODEL-{asked or meant.quant}",
+        notes=(*same_shape_note(meant), *why, f"no file was read: numbers by {model.source}", *projector_note(model)),
+    )
+
+
+def shape_by_name(word: str, quant: str) -> FoundShape | None:
+    """A well-known model by a name alone, where its machine is not this one; None where nobody knows it."""
+    try:
+        model = find_known(word)
+        _, carried = split_quant(word.rsplit("/", 1)[-1])
+        return _shape_from_catalogue(Meant(model, carried), None if carried else quant or None)
+    except UserError:
+        return None
+
+
+_SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
+_NAMES = ("hf", "huggingface", "ollama")  # Schemes with which some tools name a model that they fetch
+_HUB_PAGE = re.compile(r"https?://(?:www\.)?(?:huggingface\.co|hf\.co)/([^/?#]+/[^/?#]+)(?:/tree/[^?#]*)?/?(?:[?#].*)?")
+_HUB_FILE = re.compile(r"(https?://(?:www\.)?(?:huggingface\.co|hf\.co)/[^/?#]+/[^/?#]+)/blob/([^?#]+)")
+_OLLAMA_PAGE = re.compile(r"https?://(?:www\.)?ollama\.com/(?:library/)?([^?#]+?)/?(?:[?#].*)?")
+
+
+def model_of_address(word: str) -> str:
+    """The name that a page is about, and any other word as it is; UserError for addresses of nothing to be read."""
+    scheme = _SCHEME.match(word)
+    if not scheme:
+        return word
+    if scheme[1].lower() in _NAMES:
+        return word[scheme.end() :]
+    if not is_address(word):
+        hint = "give an address with https://, a file, or a name such as Qwen3-8B"
+        raise UserError(f"{word}: models are not read by {scheme[1]}://", hint)
+    if page := _HUB_FILE.match(word):
+        raise UserError(f"{word}: this is the page of a file, not the file", f"give {page[1]}/resolve/{page[2]}")
+    about = _HUB_PAGE.fullmatch(word) or _OLLAMA_PAGE.fullmatch(word)
+    return about[1] if about else word
+
+
+def is_address(word: str) -> bool:
+    """Whether a word is a web address."""
+    return word.lower().startswith(("http://", "https://"))
+
+
+_LONGEST = 80
+_LIKE = 0.5
+_MEANINGLESS = re.compile(r"sha256[-_:]?[0-9a-f]{12,}|[0-9a-f]{32,}|(?:ggml-)?model(?:[-_.].*)?|standard input|")
+_PART = re.compile(r"-\d{5}-of-\d{5}$")
+
+
+def model_title(stated: str, source: str) -> str:
+    """One line: the name in the header where the file's name is like it or tells nothing, else the file's."""
+    path = unquote(urlsplit(source).path) if source.lower().startswith(("http://", "https://")) else source
+    name = PurePosixPath(path).name
+    ending = re.search(r"\.(?:gguf|safetensors|bin)(?:[-.]\w+)?$", name, re.IGNORECASE)
+    stated, stem = one_line(stated), one_line(_PART.sub("", name[: ending.start()] if ending else name))
+    one, other = (re.sub(r"[^a-z0-9]", "", text.lower()) for text in (stated, stem))
+    alike = one and other and (one in other or other in one or SequenceMatcher(None, one, other).ratio() > _LIKE)
+    if stated and (alike or _MEANINGLESS.fullmatch(stem.lower())):
+        return stated
+    return stem or stated or "a model"
+
+
+def one_line(text: str) -> str:
+    """Text without line breaks and what else is not to be seen, and not longer than a line."""
+    seen = "".join(c if c.isprintable() else " " for c in text[: 4 * _LONGEST])
+    short = " ".join(seen.split())
+    return short if len(short) <= _LONGEST else short[: _LONGEST - 1] + "…"

@@ -1,11 +1,8 @@
-"""The stored model that a user means: a path, a URL, or a name as its tool has it; and the list of all of them."""
+"""The stored model that a user means, by a path or by a name as its tool has it; and the list of all of them."""
 
 import os
-import re
-from collections.abc import Callable, Sequence
-from difflib import SequenceMatcher, get_close_matches
-from pathlib import PurePosixPath
-from urllib.parse import unquote, urlsplit
+from collections.abc import Sequence
+from difflib import get_close_matches
 
 from unslow.catalog.models import find_model as find_known_model
 from unslow.catalog.quants import split_quant
@@ -16,84 +13,22 @@ from unslow.facts.values import Absence
 from unslow.look.models.stores import described, find_at, find_everywhere
 from unslow.look.system import LookError, System
 
+MOST_CANDIDATES = 64
+MOST_DESCRIBED = 5000
+SLOW_S = 1.0
+UNNAMED = ("file", "folder")  # What a user puts somewhere has no name but its path
+_SHOWN = 8
 _POINTER = b"version https://git-lfs"
 _ENDINGS = (".gguf", ".safetensors")
 _PARTS_OF_A_NAME = 2  # publisher and model
 
 
-def obstacle(system: System, path: str) -> str:
-    """What is wrong with a path; empty for a folder, a file that may be a model, and where nothing is."""
-    if is_folder(system, path):
-        return "is too wide a place to look for models" if _is_too_wide(system, path) else ""
-    try:
-        head = system.read_head(path, len(_POINTER))
-    except LookError as error:
-        if error.absence is Absence.NOT_FOUND:
-            return "is a link that leads nowhere" if _is_named(system, path) else ""
-        if error.absence is Absence.NOT_SUPPORTED:
-            return "is a pipe or a device, not a file; `-` reads what is piped in"
-        return error.why.removeprefix(f"{path}: ")
-    if not head:
-        return "is empty"
-    return "only its Git LFS pointer is here, not the model: `git lfs pull` fetches it" if head == _POINTER else ""
-
-
-def is_folder(system: System, path: str) -> bool:
-    """Whether it can be listed."""
-    try:
-        system.list_dir(path)
-    except LookError:
-        return False
-    return True
-
-
-def _is_named(system: System, path: str) -> bool:
-    folder, name = os.path.split(path)
-    try:
-        return bool(name) and name in system.list_dir(folder or ".")
-    except LookError:
-        return False
-
-
-def _is_too_wide(system: System, path: str) -> bool:
-    """Whether it is all there is, or what the kernel makes up."""
-    try:
-        real = system.read_link(path)
-    except LookError:
-        real = path
-    return real in ("/", "/dev") or any(real == kernel or real.startswith(f"{kernel}/") for kernel in ("/proc", "/sys"))
-
-
-def is_path(word: str) -> bool:
-    """Whether a word can only be a path: those of models have one slash at most, after a host two."""
-    parts = [part for part in word.split("/") if part]
-    named = parts[1:] if parts and parts[0].lower() in ("hf.co", "huggingface.co") else parts
-    starts = word.startswith(("/", "./", "../", "~"))
-    return starts or "\\" in word or word.lower().endswith(_ENDINGS) or len(named) > _PARTS_OF_A_NAME
-
-
-def missing_file(word: str) -> UserError:
-    """That there is no such file, and how to ask for the model that its name tells of."""
-    try:
-        name = find_known_model(word).name
-    except UserError:
-        return UserError(f"{word}: no such file or folder", "`unslow models` lists what is here")
-    _, quant = split_quant(os.path.splitext(word)[0] if word.lower().endswith(_ENDINGS) else word)  # noqa: PTH122
-    asked = f"{name} --quant {quant}" if quant else name
-    return UserError(f"{word}: no such file or folder", f"without the file: `unslow fit {asked}`")
-
-
-MOST_CANDIDATES = 64
-UNNAMED = ("file", "folder")  # What a user puts somewhere has no name but its path
-_SHOWN = 8
-
-
-def resolve(system: System, word: str, kinds: Sequence[Kind] = RUNNABLE) -> StoredModel:
+def resolve(system: System, word: str) -> StoredModel:
     """The model on this machine that a user means by a path or a name; UserError where that is none or several.
 
     Of a file that is cut short the header is read all the same; `broken` then says what is missing.
     """
-    model = find_model(system, word, kinds)
+    model = find_model(system, word)
     if model is not None:
         return model
     names = sorted({m.name for m in find_everywhere(system).models})
@@ -103,7 +38,7 @@ def resolve(system: System, word: str, kinds: Sequence[Kind] = RUNNABLE) -> Stor
     raise UserError(f"there is no model {word!r} on this machine", hint)
 
 
-def find_model(system: System, word: str, kinds: Sequence[Kind] = RUNNABLE) -> StoredModel | None:
+def find_model(system: System, word: str) -> StoredModel | None:
     """As `resolve`; None where nothing here is called so, such as a model that only the catalogue knows."""
     if not word or "\0" in word:
         raise UserError("an empty name names no model", "give a file, a folder or a name that `unslow models` lists")
@@ -113,7 +48,7 @@ def find_model(system: System, word: str, kinds: Sequence[Kind] = RUNNABLE) -> S
     if not found:
         return None
     told = [described(system, m) for m in found[:MOST_CANDIDATES]]
-    fitting = [m for m in told if m.kind in kinds] or told
+    fitting = [m for m in told if m.kind in RUNNABLE] or told
     sound = [m for m in fitting if not m.broken] or fitting
     different = {_contents(m): m for m in reversed(sound)}
     if len(different) > 1 or len(found) > MOST_CANDIDATES:
@@ -144,10 +79,88 @@ def _found_at(system: System, word: str) -> list[StoredModel]:
     return found
 
 
+def obstacle(system: System, path: str) -> str:
+    """What is wrong with a path; empty for a folder, a file that may be a model, and where nothing is."""
+    if is_folder(system, path):
+        return "is too wide a place to look for models" if _is_too_wide(system, path) else ""
+    try:
+        head = system.read_head(path, len(_POINTER))
+    except LookError as error:
+        if error.absence is Absence.NOT_FOUND:
+            return "is a link that leads nowhere" if _is_named(system, path) else ""
+        if error.absence is Absence.NOT_SUPPORTED:
+            return "is a pipe or a device, not a file; `-` reads what is piped in"
+        return error.why.removeprefix(f"{path}: ")
+    if not head:
+        return "is empty"
+    return "only its Git LFS pointer is here, not the model: `git lfs pull` fetches it" if head == _POINTER else ""
+
+
+def _is_named(system: System, path: str) -> bool:
+    folder, name = os.path.split(path)
+    try:
+        return bool(name) and name in system.list_dir(folder or ".")
+    except LookError:
+        return False
+
+
+def _is_too_wide(system: System, path: str) -> bool:
+    """Whether it is all there is, or what the kernel makes up."""
+    try:
+        real = system.read_link(path)
+    except LookError:
+        real = path
+    return real in ("/", "/dev") or any(real == kernel or real.startswith(f"{kernel}/") for kernel in ("/proc", "/sys"))
+
+
+def is_folder(system: System, path: str) -> bool:
+    """Whether it can be listed."""
+    try:
+        system.list_dir(path)
+    except LookError:
+        return False
+    return True
+
+
+def exists(system: System, path: str) -> bool:
+    """Whether there is a folder or a file that can be read."""
+    if is_folder(system, path):
+        return True
+    try:
+        system.read_head(path, 1)
+    except LookError:
+        return False
+    return True
+
+
+def expanded(path: str) -> str:
+    """A path as typed, with the home folder put in."""
+    return os.path.expanduser(path)  # noqa: PTH111 (a path as typed stays as typed)
+
+
+def is_path(word: str) -> bool:
+    """Whether a word can only be a path: those of models have one slash at most, after a host two."""
+    parts = [part for part in word.split("/") if part]
+    named = parts[1:] if parts and parts[0].lower() in ("hf.co", "huggingface.co") else parts
+    starts = word.startswith(("/", "./", "../", "~"))
+    return starts or "\\" in word or word.lower().endswith(_ENDINGS) or len(named) > _PARTS_OF_A_NAME
+
+
+def missing_file(word: str) -> UserError:
+    """That there is no such file, and how to ask for the model that its name tells of."""
+    try:
+        name = find_known_model(word).name
+    except UserError:
+        return UserError(f"{word}: no such file or folder", "`unslow models` lists what is here")
+    _, quant = split_quant(os.path.splitext(word)[0] if word.lower().endswith(_ENDINGS) else word)  # noqa: PTH122
+    asked = f"{name} --quant {quant}" if quant else name
+    return UserError(f"{word}: no such file or folder", f"without the file: `unslow fit {asked}`")
+
+
 def matching(models: Sequence[StoredModel], word: str) -> list[StoredModel]:
     """The models that a word may mean: those that fit it best, by name, file or repository."""
     wanted = word.casefold()
-    for names_of in _LADDER:
+    for names_of in (lambda m: {m.name.casefold()}, _name, _file, _repository):
         found = [m for m in models if wanted in names_of(m)]
         if found:
             return [m for m in found if not m.superseded] or found
@@ -171,9 +184,6 @@ def _repository(model: StoredModel) -> set[str]:
     return {whole, name.rpartition("/")[2], whole.rpartition("/")[2]}
 
 
-_LADDER: tuple[Callable[[StoredModel], set[str]], ...] = (lambda m: {m.name.casefold()}, _name, _file, _repository)
-
-
 def _contents(model: StoredModel) -> tuple[str, ...]:
     """What two entries share that are one model: their files, or, of copies, their name and size."""
     if model.tool in UNNAMED:
@@ -187,26 +197,6 @@ def _choice(models: Sequence[StoredModel]) -> str:
     names = [m.name if clear else m.path for m in models]
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return ", ".join(sorted(names)[:_SHOWN]) + more
-
-
-def expanded(path: str) -> str:
-    """A path as typed, with the home folder put in."""
-    return os.path.expanduser(path)  # noqa: PTH111 (a path as typed stays as typed)
-
-
-def exists(system: System, path: str) -> bool:
-    """Whether there is a folder or a file that can be read."""
-    if is_folder(system, path):
-        return True
-    try:
-        system.read_head(path, 1)
-    except LookError:
-        return False
-    return True
-
-
-MOST_DESCRIBED = 5000
-SLOW_S = 1.0
 
 
 def list_models(system: System, where: Sequence[str], progress: Progress) -> Inventory:
@@ -228,57 +218,3 @@ def list_models(system: System, where: Sequence[str], progress: Progress) -> Inv
     return Inventory(
         models=tuple(models), places=tuple(seen.places), total_bytes=sum(files.values()), notices=tuple(notices)
     )
-
-
-_SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
-_NAMES = ("hf", "huggingface", "ollama")  # Schemes with which some tools name a model that they fetch
-_HUB_PAGE = re.compile(r"https?://(?:www\.)?(?:huggingface\.co|hf\.co)/([^/?#]+/[^/?#]+)(?:/tree/[^?#]*)?/?(?:[?#].*)?")
-_HUB_FILE = re.compile(r"(https?://(?:www\.)?(?:huggingface\.co|hf\.co)/[^/?#]+/[^/?#]+)/blob/([^?#]+)")
-_OLLAMA_PAGE = re.compile(r"https?://(?:www\.)?ollama\.com/(?:library/)?([^?#]+?)/?(?:[?#].*)?")
-
-
-def is_address(word: str) -> bool:
-    """Whether a word is a web address."""
-    return word.lower().startswith(("http://", "https://"))
-
-
-def model_of_address(word: str) -> str:
-    """The name that a page is about, and any other word as it is; UserError for addresses of nothing to be read."""
-    scheme = _SCHEME.match(word)
-    if not scheme:
-        return word
-    if scheme[1].lower() in _NAMES:
-        return word[scheme.end() :]
-    if not is_address(word):
-        hint = "give an address with https://, a file, or a name such as Qwen3-8B"
-        raise UserError(f"{word}: models are not read by {scheme[1]}://", hint)
-    if page := _HUB_FILE.match(word):
-        raise UserError(f"{word}: this is the page of a file, not the file", f"give {page[1]}/resolve/{page[2]}")
-    about = _HUB_PAGE.fullmatch(word) or _OLLAMA_PAGE.fullmatch(word)
-    return about[1] if about else word
-
-
-_LONGEST = 80
-_LIKE = 0.5
-_MEANINGLESS = re.compile(r"sha256[-_:]?[0-9a-f]{12,}|[0-9a-f]{32,}|(?:ggml-)?model(?:[-_.].*)?|standard input|")
-_PART = re.compile(r"-\d{5}-of-\d{5}$")
-
-
-def model_title(stated: str, source: str) -> str:
-    """One line: the name in the header where the file's name is like it or tells nothing, else the file's."""
-    path = unquote(urlsplit(source).path) if source.lower().startswith(("http://", "https://")) else source
-    name = PurePosixPath(path).name
-    ending = re.search(r"\.(?:gguf|safetensors|bin)(?:[-.]\w+)?$", name, re.IGNORECASE)
-    stated, stem = one_line(stated), one_line(_PART.sub("", name[: ending.start()] if ending else name))
-    one, other = (re.sub(r"[^a-z0-9]", "", text.lower()) for text in (stated, stem))
-    alike = one and other and (one in other or other in one or SequenceMatcher(None, one, other).ratio() > _LIKE)
-    if stated and (alike or _MEANINGLESS.fullmatch(stem.lower())):
-        return stated
-    return stem or stated or "a model"
-
-
-def one_line(text: str) -> str:
-    """Text without line breaks and what else is not to be seen, and not longer than a line."""
-    seen = "".join(c if c.isprintable() else " " for c in text[: 4 * _LONGEST])
-    short = " ".join(seen.split())
-    return short if len(short) <= _LONGEST else short[: _LONGEST - 1] + "…"

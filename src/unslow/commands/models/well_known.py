@@ -11,6 +11,16 @@ from unslow.commands.models.stored import exists, expanded
 from unslow.facts.errors import UserError
 from unslow.look.system import System
 
+DEFAULT_QUANT = "Q4_K_M"
+OTHER_HOMES = {"EXL": "ExLlama (TabbyAPI)", "MLX": "MLX-LM on Apple silicon"}
+"""Formats that neither vLLM nor Transformers loads, by how their names begin, and who does
+(EXL3: https://github.com/vllm-project/vllm/issues/19896)."""
+_NARROW, _WIDE = 2, 4
+_PLAIN = {
+    "BF16": ("BF16", _NARROW), "BFLOAT16": ("BF16", _NARROW), "F16": ("F16", _NARROW), "FP16": ("F16", _NARROW),
+    "FLOAT16": ("F16", _NARROW), "F32": ("F32", _WIDE), "FP32": ("F32", _WIDE), "FLOAT32": ("F32", _WIDE),
+}  # fmt: skip
+"""Each way to write an unpacked type: its name, and the bytes of a number."""
 T = TypeVar("T")
 
 
@@ -20,51 +30,6 @@ class Meant(NamedTuple):
     model: WellKnown
     quant: str  # As the name has it; empty where it has none
     stands_for: str = ""  # The name of another model of the same shape, where that one was named
-
-
-def find_well_known(system: System, word: str) -> Meant:
-    """The model that a name means where no file is here; UserError where it means none or several."""
-    try:
-        model = models.find_model(word)
-    except UserError as error:
-        if exists(system, expanded(word)):
-            hint = "models end in .gguf or .safetensors; `unslow models` lists what is here"
-            raise UserError(f"{word}: no model is in that folder", hint) from error
-        raise
-    _, quant = split_quant(word.rsplit("/", 1)[-1])
-    return Meant(model, quant, models.same_shape_as(word, model))
-
-
-def overruled(meant: Meant, used: str, carried: "Chosen | Mix | None") -> tuple[str, ...]:
-    """A note where the flag and the name tell of different quants."""
-    if not meant.quant or (carried and used == carried.name):
-        return ()
-    return (f"the name tells of {meant.quant}; --quant {used} is what counts",)
-
-
-def same_shape_note(meant: Meant) -> tuple[str, ...]:
-    """That another model of the same shape was computed."""
-    if not meant.stands_for:
-        return ()
-    return (f"{meant.stands_for} has the shape of {meant.model.name}: computed with that",)
-
-
-def projector_note(model: WellKnown) -> tuple[str, ...]:
-    """What of a model is not counted."""
-    if not model.projector:
-        return ()
-    return (f"its projector (mmproj), which reads {model.projector}, is not counted: it needs memory of its own",)
-
-
-_NARROW, _WIDE = 2, 4
-_PLAIN = {
-    "BF16": ("BF16", _NARROW), "BFLOAT16": ("BF16", _NARROW), "F16": ("F16", _NARROW), "FP16": ("F16", _NARROW),
-    "FLOAT16": ("F16", _NARROW), "F32": ("F32", _WIDE), "FP32": ("F32", _WIDE), "FLOAT32": ("F32", _WIDE),
-}  # fmt: skip
-"""Each way to write an unpacked type: its name, and the bytes of a number."""
-OTHER_HOMES = {"EXL": "ExLlama (TabbyAPI)", "MLX": "MLX-LM on Apple silicon"}
-"""Formats that neither vLLM nor Transformers loads, by how their names begin, and who does
-(EXL3: https://github.com/vllm-project/vllm/issues/19896)."""
 
 
 class Chosen(NamedTuple):
@@ -81,6 +46,45 @@ class Chosen(NamedTuple):
     @property
     def packing(self) -> str:
         return self.scheme.packing.name if self.scheme else ""
+
+
+def find_well_known(system: System, word: str) -> Meant:
+    """The model that a name means where no file is here; UserError where it means none or several."""
+    try:
+        model = models.find_model(word)
+    except UserError as error:
+        if exists(system, expanded(word)):
+            hint = "models end in .gguf or .safetensors; `unslow models` lists what is here"
+            raise UserError(f"{word}: no model is in that folder", hint) from error
+        raise
+    _, quant = split_quant(word.rsplit("/", 1)[-1])
+    return Meant(model, quant, models.same_shape_as(word, model))
+
+
+def chosen_mix(meant: Meant, asked: str | None) -> tuple[Mix, tuple[str, ...]]:
+    """The mix that is asked for, that the name carries, that the publisher ships, or the usual one; and a note."""
+    if asked:
+        mix = mix_named(asked)
+        return mix, overruled(meant, mix.name, _found(find_mix, meant.quant))
+    if meant.quant:
+        return mix_named(meant.quant), ()
+    if shipped := _found(find_mix, meant.model.published):
+        return shipped, (f"no quant was named: assuming {shipped.name}, as its publisher ships it",)
+    return find_mix(DEFAULT_QUANT), (f"no quant was named: assuming {DEFAULT_QUANT}",)
+
+
+def mix_named(word: str) -> Mix:
+    """The mix, or the nearest one to a publisher's own; a format of other runtimes is refused with their names."""
+    if estimate := estimated_mix(word):
+        return estimate.mix
+    try:
+        return find_mix(word)
+    except UserError as error:
+        if _found(find_scheme, word) and word.upper() not in {kind.name for kind, _ in file_types().values()}:
+            home = next((home for name, home in OTHER_HOMES.items() if word.upper().startswith(name)), "--runtime vllm")
+            hint = f"for that there is {home}; for llama.cpp name a mix: --quant {DEFAULT_QUANT}"
+            raise UserError(f"llama.cpp does not load {word.upper()}, a format of safetensors", hint) from error
+        raise
 
 
 def chosen_scheme(meant: Meant, asked: str | None, runtime: str = "vllm") -> tuple[Chosen, tuple[str, ...]]:
@@ -110,6 +114,13 @@ def named_scheme(word: str, runtime: str) -> Chosen:
     return Chosen(name, scheme)
 
 
+def overruled(meant: Meant, used: str, carried: "Chosen | Mix | None") -> tuple[str, ...]:
+    """A note where the flag and the name tell of different quants."""
+    if not meant.quant or (carried and used == carried.name):
+        return ()
+    return (f"the name tells of {meant.quant}; --quant {used} is what counts",)
+
+
 def _found(find: Callable[[str], T], word: str) -> T | None:
     """What a word means; None where it means nothing."""
     try:
@@ -118,30 +129,15 @@ def _found(find: Callable[[str], T], word: str) -> T | None:
         return None
 
 
-DEFAULT_QUANT = "Q4_K_M"
+def same_shape_note(meant: Meant) -> tuple[str, ...]:
+    """That another model of the same shape was computed."""
+    if not meant.stands_for:
+        return ()
+    return (f"{meant.stands_for} has the shape of {meant.model.name}: computed with that",)
 
 
-def chosen_mix(meant: Meant, asked: str | None) -> tuple[Mix, tuple[str, ...]]:
-    """The mix that is asked for, that the name carries, that the publisher ships, or the usual one; and a note."""
-    if asked:
-        mix = mix_named(asked)
-        return mix, overruled(meant, mix.name, _found(find_mix, meant.quant))
-    if meant.quant:
-        return mix_named(meant.quant), ()
-    if shipped := _found(find_mix, meant.model.published):
-        return shipped, (f"no quant was named: assuming {shipped.name}, as its publisher ships it",)
-    return find_mix(DEFAULT_QUANT), (f"no quant was named: assuming {DEFAULT_QUANT}",)
-
-
-def mix_named(word: str) -> Mix:
-    """The mix, or the nearest one to a publisher's own; a format of other runtimes is refused with their names."""
-    if estimate := estimated_mix(word):
-        return estimate.mix
-    try:
-        return find_mix(word)
-    except UserError as error:
-        if _found(find_scheme, word) and word.upper() not in {kind.name for kind, _ in file_types().values()}:
-            home = next((home for name, home in OTHER_HOMES.items() if word.upper().startswith(name)), "--runtime vllm")
-            hint = f"for that there is {home}; for llama.cpp name a mix: --quant {DEFAULT_QUANT}"
-            raise UserError(f"llama.cpp does not load {word.upper()}, a format of safetensors", hint) from error
-        raise
+def projector_note(model: WellKnown) -> tuple[str, ...]:
+    """What of a model is not counted."""
+    if not model.projector:
+        return ()
+    return (f"its projector (mmproj), which reads {model.projector}, is not counted: it needs memory of its own",)

@@ -1,4 +1,4 @@
-"""The plan for llama.cpp and what is built on it: hardware, files, draft model, goal and report."""
+"""The plan for llama.cpp, or what is built on it, and a model that a user names; what any planner reports."""
 
 import posixpath
 from collections import Counter
@@ -32,6 +32,66 @@ from unslow.think.plan.pareto_front import Planned
 from unslow.think.plan.report import OptionShown, PlanReport, Verdict
 from unslow.think.plan.running import WORTH_A_CHANGE
 
+USUAL_PROMPT = 512
+GUESSED = 3  # Tokens that llama-server lets a draft guess at a time where nobody says (`--spec-draft-n-max`)
+OTHER_QUANTS = ("Q8_0", "Q6_K", "Q5_K_M", "Q4_K_M", "Q3_K_M", "Q2_K")
+"""Of the mixes that llama-quantize makes, those that most publishers offer."""
+SMALLEST_QUANTS = ("IQ2_M", "IQ2_XS", "IQ2_XXS")
+"""Looked at where one of them is the first that fits onto the GPUs whole: that may be ten times as fast."""
+ABILITIES = {
+    "llama.cpp": EVERYTHING,
+    "ollama": OLLAMA_ABILITIES,
+    "lm_studio": Abilities(apart=False, micro_batches=(512,), unmapped=False, mixed_cache=False),
+}
+"""LM Studio knows a share of layers, and its place."""
+_LACKING: dict[Knob, Abilities] = {
+    Knob.TENSOR_OVERRIDE: Abilities(apart=False),
+    Knob.EXPERTS_ON_CPU: Abilities(apart=False),
+    Knob.KV_OFFLOAD: Abilities(cache_on_host=False),
+    Knob.LOAD_MODE: Abilities(unmapped=False),
+    Knob.KV_CACHE_TYPE: Abilities(cache_types=("F16",)),
+    Knob.VALUE_CACHE_TYPE: Abilities(mixed_cache=False),
+    Knob.FLASH_ATTENTION: Abilities(cache_types=("F16",)),
+    Knob.BATCH: Abilities(micro_batches=(512,)),
+    Knob.LOGICAL_BATCH: Abilities(micro_batches=(128, 256, 512, 1024, 2048)),
+}
+"""What is left to choose from where the version at hand has no word for a setting."""
+RUNTIME_NAMES = {"ollama": "Ollama", "lm_studio": "LM Studio"}
+_FAMILY = "name a small model of the same family, such as llama-3.2-1b for llama-3.3-70b"
+_LIKE = 0.03  # Of parameters: a file with so many fewer or more is another model
+
+
+@one_judgement()
+def plan_for_model(
+    system: System, request: PlanRequest, lacking: Collection[Knob] = ()
+) -> tuple[PlanRequest, PlanReport, FoundModel]:
+    """The best settings for a model that a user names, against what llama.cpp would choose by itself.
+
+    With the request as it was taken: a model of Ollama's store is for Ollama, unless another runtime was named.
+    """
+    if request.model is None:
+        raise UserError("which model?", "`unslow plan MODEL`: a GGUF file, or a name such as llama-3.3-70b")
+    found = find_gguf_model(system, request.model, request.quant)
+    if found.incomplete:
+        raise UserError(f"{found.source}: {found.incomplete}", "download it again")
+    if found.tool == OLLAMA and "runtime" not in request.given:
+        request = request._replace(runtime="ollama")
+    hardware = planned_hardware(system, request, found.blueprint)
+    goal = goal_of(request, found, () if isinstance(hardware, Unknown) else hardware.rooms)
+    if isinstance(hardware, Unknown):
+        machine = ", ".join(request.devices)
+        return request, unknown_report(request, found.name, machine, goal, hardware, found.notes), found
+    question = question_of(system, request, found, goal, hardware, abilities_of(request.runtime, lacking))
+    itself = request.threads or threads_by_itself(hardware.machine) or question.threads
+    planned = plan_with_or_without_gpus(question, (), itself)
+    told = f"what {question.runtime} does by itself finds no room here, so there is nothing to compare with"
+    alone = (told,) if planned.current is None and planned.recommended is not None else ()
+    taken = (*host_notes(hardware, request), *context_notes(goal, found.blueprint), *alone)
+    notes = (*found.notes, *hardware.notes, *taken, *planned.notes)
+    names = [device.name for device in hardware.devices]
+    report = gguf_report(request, found, goal, planned, machine_words(names, hardware.host_room), notes)
+    return request, msgspec.structs.replace(report, stands_for=found.stands_for), found
+
 
 def planned_hardware(system: System, request: PlanRequest, plan: Blueprint) -> Hardware | Unknown:
     """The devices that a user names, or this machine's; Unknown where their speed can't be told."""
@@ -57,17 +117,6 @@ def planned_hardware(system: System, request: PlanRequest, plan: Blueprint) -> H
     )
 
 
-def margin_of(request: PlanRequest, rooms: Sequence[Room]) -> int:
-    """As asked, else the usual one; UserError where it leaves nothing of any GPU."""
-    if request.margin_bytes is None:
-        return MARGIN_BYTES
-    largest = max((room.capacity_bytes for room in rooms), default=0)
-    if rooms and request.margin_bytes >= largest:
-        asked = f"--margin {request.margin_bytes / GIB:.3g} GiB is to stay free of a GPU of {largest / GIB:.3g} GiB"
-        raise UserError(asked, "give a smaller one, or --device cpu to leave the GPU out")
-    return request.margin_bytes
-
-
 def host_notes(hardware: Hardware, request: PlanRequest) -> tuple[str, ...]:
     """What was assumed of a host that is not here."""
     notes = []
@@ -90,8 +139,80 @@ def context_notes(goal: Goal, plan: Blueprint) -> tuple[str, ...]:
     return (f"{said}, and a recent llama-server, as Ollama does, ends a conversation there",)
 
 
-GUESSED = 3  # Tokens that llama-server lets a draft guess at a time where nobody says (`--spec-draft-n-max`)
-_FAMILY = "name a small model of the same family, such as llama-3.2-1b for llama-3.3-70b"
+def goal_of(request: PlanRequest, found: FoundModel, rooms: Sequence[Room]) -> Goal:
+    """What was asked for, with what is usual where nothing was said; UserError where it can't be."""
+    trained = trained_context(found.blueprint)
+    context = request.context or default_context(request.runtime, trained, rooms, found.settings)
+    return goal_within(request, context, request.users)._replace(alone=request.this_work_only)
+
+
+def goal_within(request: PlanRequest, context: int, users: int) -> Goal:
+    """The work that was asked for, by so many users in contexts of so many tokens; UserError where it can't be."""
+    prompt = request.prompt or min(USUAL_PROMPT, max(1, context // 2))
+    room = max(1, context - prompt - request.kept)
+    answer = request.answer if "answer" in request.given else min(request.answer, room)
+    work = Work(prompt, request.kept, answer, users)
+    if work.tokens > context:
+        hint = f"a longer --context, or fewer tokens: {request.kept:,} kept, {prompt:,} new and {answer:,} answered"
+        raise UserError(f"the request does not fit a context of {context:,} tokens", hint)
+    return Goal(context, work, request.aim, request.least_tokens_per_s, request.worst_perplexity_increase)
+
+
+def abilities_of(runtime: str, lacking: Collection[Knob] = ()) -> Abilities:
+    """What a runtime lets its user set, less what the version at hand has no words for."""
+    able = ABILITIES[runtime]
+    for knob in lacking:
+        less = _LACKING.get(knob, Abilities())
+        able = able._replace(
+            apart=able.apart and less.apart,
+            partly=able.partly and less.partly,
+            cache_on_host=able.cache_on_host and less.cache_on_host,
+            unmapped=able.unmapped and less.unmapped,
+            mixed_cache=able.mixed_cache and less.mixed_cache,
+            micro_batches=tuple(size for size in able.micro_batches if size in less.micro_batches),
+            cache_types=tuple(kind for kind in able.cache_types if kind in less.cache_types),
+        )
+    return able
+
+
+def decides(knob: Knob) -> bool:
+    """Whether a plan would be another one without this setting."""
+    return knob in _LACKING
+
+
+def question_of(
+    system: System,
+    request: PlanRequest,
+    found: FoundModel,
+    goal: Goal,
+    hardware: Hardware,
+    abilities: Abilities,
+    *,
+    live: bool = True,
+) -> LlamaPlanQuestion:
+    """What is to be planned; not `live` where it runs on another machine than `system`."""
+    margin = margin_of(request, hardware.rooms)
+    return LlamaPlanQuestion(
+        variants=variants_of(system if live else None, found, lambda plan: fits_whole(plan, hardware, goal, margin)),
+        hardware=hardware,
+        goal=goal,
+        margin_bytes=margin,
+        threads=request.threads or hardware.processors.cores,
+        abilities=abilities,
+        draft=find_draft(system, request, found.blueprint, here=live),
+        runtime=RUNTIME_NAMES.get(request.runtime, request.runtime),
+    )
+
+
+def margin_of(request: PlanRequest, rooms: Sequence[Room]) -> int:
+    """As asked, else the usual one; UserError where it leaves nothing of any GPU."""
+    if request.margin_bytes is None:
+        return MARGIN_BYTES
+    largest = max((room.capacity_bytes for room in rooms), default=0)
+    if rooms and request.margin_bytes >= largest:
+        asked = f"--margin {request.margin_bytes / GIB:.3g} GiB is to stay free of a GPU of {largest / GIB:.3g} GiB"
+        raise UserError(asked, "give a smaller one, or --device cpu to leave the GPU out")
+    return request.margin_bytes
 
 
 def find_draft(system: System, request: PlanRequest, model: Blueprint, *, here: bool = True) -> Draft | None:
@@ -109,13 +230,6 @@ def find_draft(system: System, request: PlanRequest, model: Blueprint, *, here: 
         raise UserError(f"{found.name} can't guess for this model: {why}", _FAMILY)
     file = "" if found.source == CATALOGUE or not here else found.source
     return Draft(f"{found.name} {found.quant}", Pieces(found.blueprint), file, GUESSED)
-
-
-OTHER_QUANTS = ("Q8_0", "Q6_K", "Q5_K_M", "Q4_K_M", "Q3_K_M", "Q2_K")
-"""Of the mixes that llama-quantize makes, those that most publishers offer."""
-SMALLEST_QUANTS = ("IQ2_M", "IQ2_XS", "IQ2_XXS")
-"""Looked at where one of them is the first that fits onto the GPUs whole: that may be ten times as fast."""
-_LIKE = 0.03  # Of parameters: a file with so many fewer or more is another model
 
 
 def variants_of(
@@ -172,125 +286,6 @@ def _siblings(system: System | None, found: FoundModel) -> Iterator[FoundModel]:
             yield read
 
 
-USUAL_PROMPT = 512
-ABILITIES = {
-    "llama.cpp": EVERYTHING,
-    "ollama": OLLAMA_ABILITIES,
-    "lm_studio": Abilities(apart=False, micro_batches=(512,), unmapped=False, mixed_cache=False),
-}
-"""LM Studio knows a share of layers, and its place."""
-_LACKING: dict[Knob, Abilities] = {
-    Knob.TENSOR_OVERRIDE: Abilities(apart=False),
-    Knob.EXPERTS_ON_CPU: Abilities(apart=False),
-    Knob.KV_OFFLOAD: Abilities(cache_on_host=False),
-    Knob.LOAD_MODE: Abilities(unmapped=False),
-    Knob.KV_CACHE_TYPE: Abilities(cache_types=("F16",)),
-    Knob.VALUE_CACHE_TYPE: Abilities(mixed_cache=False),
-    Knob.FLASH_ATTENTION: Abilities(cache_types=("F16",)),
-    Knob.BATCH: Abilities(micro_batches=(512,)),
-    Knob.LOGICAL_BATCH: Abilities(micro_batches=(128, 256, 512, 1024, 2048)),
-}
-"""What is left to choose from where the version at hand has no word for a setting."""
-RUNTIME_NAMES = {"ollama": "Ollama", "lm_studio": "LM Studio"}
-
-
-def abilities_of(runtime: str, lacking: Collection[Knob] = ()) -> Abilities:
-    """What a runtime lets its user set, less what the version at hand has no words for."""
-    able = ABILITIES[runtime]
-    for knob in lacking:
-        less = _LACKING.get(knob, Abilities())
-        able = able._replace(
-            apart=able.apart and less.apart,
-            partly=able.partly and less.partly,
-            cache_on_host=able.cache_on_host and less.cache_on_host,
-            unmapped=able.unmapped and less.unmapped,
-            mixed_cache=able.mixed_cache and less.mixed_cache,
-            micro_batches=tuple(size for size in able.micro_batches if size in less.micro_batches),
-            cache_types=tuple(kind for kind in able.cache_types if kind in less.cache_types),
-        )
-    return able
-
-
-def decides(knob: Knob) -> bool:
-    """Whether a plan would be another one without this setting."""
-    return knob in _LACKING
-
-
-@one_judgement()
-def plan_for_model(
-    system: System, request: PlanRequest, lacking: Collection[Knob] = ()
-) -> tuple[PlanRequest, PlanReport, FoundModel]:
-    """The best settings for a model that a user names, against what llama.cpp would choose by itself.
-
-    With the request as it was taken: a model of Ollama's store is for Ollama, unless another runtime was named.
-    """
-    if request.model is None:
-        raise UserError("which model?", "`unslow plan MODEL`: a GGUF file, or a name such as llama-3.3-70b")
-    found = find_gguf_model(system, request.model, request.quant)
-    if found.incomplete:
-        raise UserError(f"{found.source}: {found.incomplete}", "download it again")
-    if found.tool == OLLAMA and "runtime" not in request.given:
-        request = request._replace(runtime="ollama")
-    hardware = planned_hardware(system, request, found.blueprint)
-    goal = goal_of(request, found, () if isinstance(hardware, Unknown) else hardware.rooms)
-    if isinstance(hardware, Unknown):
-        machine = ", ".join(request.devices)
-        return request, unknown_report(request, found.name, machine, goal, hardware, found.notes), found
-    question = question_of(system, request, found, goal, hardware, abilities_of(request.runtime, lacking))
-    itself = request.threads or threads_by_itself(hardware.machine) or question.threads
-    planned = plan_with_or_without_gpus(question, (), itself)
-    told = f"what {question.runtime} does by itself finds no room here, so there is nothing to compare with"
-    alone = (told,) if planned.current is None and planned.recommended is not None else ()
-    taken = (*host_notes(hardware, request), *context_notes(goal, found.blueprint), *alone)
-    notes = (*found.notes, *hardware.notes, *taken, *planned.notes)
-    names = [device.name for device in hardware.devices]
-    report = gguf_report(request, found, goal, planned, machine_words(names, hardware.host_room), notes)
-    return request, msgspec.structs.replace(report, stands_for=found.stands_for), found
-
-
-def goal_of(request: PlanRequest, found: FoundModel, rooms: Sequence[Room]) -> Goal:
-    """What was asked for, with what is usual where nothing was said; UserError where it can't be."""
-    trained = trained_context(found.blueprint)
-    context = request.context or default_context(request.runtime, trained, rooms, found.settings)
-    return goal_within(request, context, request.users)._replace(alone=request.this_work_only)
-
-
-def goal_within(request: PlanRequest, context: int, users: int) -> Goal:
-    """The work that was asked for, by so many users in contexts of so many tokens; UserError where it can't be."""
-    prompt = request.prompt or min(USUAL_PROMPT, max(1, context // 2))
-    room = max(1, context - prompt - request.kept)
-    answer = request.answer if "answer" in request.given else min(request.answer, room)
-    work = Work(prompt, request.kept, answer, users)
-    if work.tokens > context:
-        hint = f"a longer --context, or fewer tokens: {request.kept:,} kept, {prompt:,} new and {answer:,} answered"
-        raise UserError(f"the request does not fit a context of {context:,} tokens", hint)
-    return Goal(context, work, request.aim, request.least_tokens_per_s, request.worst_perplexity_increase)
-
-
-def question_of(
-    system: System,
-    request: PlanRequest,
-    found: FoundModel,
-    goal: Goal,
-    hardware: Hardware,
-    abilities: Abilities,
-    *,
-    live: bool = True,
-) -> LlamaPlanQuestion:
-    """What is to be planned; not `live` where it runs on another machine than `system`."""
-    margin = margin_of(request, hardware.rooms)
-    return LlamaPlanQuestion(
-        variants=variants_of(system if live else None, found, lambda plan: fits_whole(plan, hardware, goal, margin)),
-        hardware=hardware,
-        goal=goal,
-        margin_bytes=margin,
-        threads=request.threads or hardware.processors.cores,
-        abilities=abilities,
-        draft=find_draft(system, request, found.blueprint, here=live),
-        runtime=RUNTIME_NAMES.get(request.runtime, request.runtime),
-    )
-
-
 def gguf_report(
     request: PlanRequest, found: FoundModel, goal: Goal, planned: Planned, machine: str, notes: tuple[str, ...]
 ) -> PlanReport:
@@ -306,6 +301,12 @@ def gguf_report(
     return plan_report(request, found.name, machine, goal, planned, verdict, notes)
 
 
+def _without_fit(option: OptionShown) -> OptionShown:
+    """What is built on llama.cpp has no switch for its fit: the number of layers turns it off."""
+    changes, settings = (tuple(c for c in every if c.knob != Knob.FIT) for every in (option.changes, option.settings))
+    return msgspec.structs.replace(option, changes=changes, settings=settings)
+
+
 def plan_report(
     request: PlanRequest, model: str, machine: str, goal: Goal, planned: Planned, verdict: Verdict,
     notes: tuple[str, ...],
@@ -319,10 +320,14 @@ def plan_report(
     )  # fmt: skip
 
 
-def _without_fit(option: OptionShown) -> OptionShown:
-    """What is built on llama.cpp has no switch for its fit: the number of layers turns it off."""
-    changes, settings = (tuple(c for c in every if c.knob != Knob.FIT) for every in (option.changes, option.settings))
-    return msgspec.structs.replace(option, changes=changes, settings=settings)
+def unknown_report(
+    request: PlanRequest, model: str, machine: str, goal: Goal, why: Unknown, notes: tuple[str, ...] = ()
+) -> PlanReport:
+    """Where nothing can be planned: why."""
+    return PlanReport(
+        unslow_version=__version__, model=model, runtime=request.runtime, machine=machine, goal=goal.shown(),
+        verdict="cannot_tell", reason=why.why, hint=why.how_to_get, notes=notes,
+    )  # fmt: skip
 
 
 def machine_words(names: Sequence[str], host: Room | None) -> str:
@@ -333,13 +338,3 @@ def machine_words(names: Sequence[str], host: Room | None) -> str:
     held = host.capacity_bytes
     size = f"{held / GIB:.0f} GiB" if held >= GIB else f"{held / MIB:.0f} MiB"
     return f"{devices} and {size} of the host"
-
-
-def unknown_report(
-    request: PlanRequest, model: str, machine: str, goal: Goal, why: Unknown, notes: tuple[str, ...] = ()
-) -> PlanReport:
-    """Where nothing can be planned: why."""
-    return PlanReport(
-        unslow_version=__version__, model=model, runtime=request.runtime, machine=machine, goal=goal.shown(),
-        verdict="cannot_tell", reason=why.why, hint=why.how_to_get, notes=notes,
-    )  # fmt: skip

@@ -25,6 +25,13 @@ from unslow.look.command_line import is_absolute_path
 from unslow.look.system import System
 from unslow.think.plan.report import ChangeShown, OptionShown, PlanReport
 
+_RUNTIMES = {"llama.cpp": "llama.cpp", "Ollama": "ollama", "LM Studio": "lm_studio", "vLLM": "vllm",
+             "Transformers": "transformers"}  # fmt: skip
+"""As the facts call them, and as a request does."""
+_ON_LLAMA_CPP = ("llama.cpp", "ollama", "lm_studio")
+_DRAFTING = ("llama.cpp", "lm_studio")  # Those that take a draft model, and whose gain by one is planned
+_NO_PLANNER = "`unslow` says what makes it slow; `unslow plan MODEL` plans for llama.cpp, Ollama or vLLM"
+_MOST_TRIES = 3  # Of searches, each without what the version at hand turned out to lack
 _PLAIN = (Knob.CONTEXT_LENGTH, Knob.PARALLEL)  # What anybody tells a runtime who leaves the rest to it
 
 
@@ -62,9 +69,138 @@ class Speller(NamedTuple):
         return not own or isinstance(self.runtime.command, Known)
 
 
-def _is_missing(change: ChangeShown) -> bool:
-    """Whether it names a quant in place of a file that is here."""
-    return change.knob == Knob.MODEL_FILE and not is_absolute_path(str(change.value)) and "." not in str(change.value)
+def planned(system: System, request: PlanRequest, progress: Progress | None = None) -> PlanReport:
+    """The plan with commands, for a model or for something that runs."""
+    said = progress or Silent()
+    if is_target(request.model):
+        subject = find_subject(system, request.model, said)
+        request = _of_runtime(request, subject.case)
+        _check_flags(request)
+        case = _as_told(request, subject.case)
+        said.step(f"searching settings for {case.model.name.value_or('the model')}", 0.5)
+        report = _planned_for(system, request, case, live=subject.live)
+        url = case.runtime.url.value_or("") if subject.live else ""
+        return msgspec.structs.replace(report, of_running=True, url=url, notes=(*subject.notes, *report.notes))
+    _check_flags(request)
+    said.step(f"searching settings for {request.model}", 0.3)
+    if request.runtime in _ON_LLAMA_CPP:
+        return _with_what_is_at_hand(lambda lacking: _plan_for_model(system, request, lacking))
+    report = _other_planner(request.runtime)(system, request, None)
+    # A model by the word that the user wrote: a folder that is here, or a name
+    word = request.model or ""
+    path = expanded(word)
+    named_model = Model(
+        name=reported(word, "given"), path=reported(path, "given") if exists(system, path) else NOT_LOOKED
+    )
+    return with_commands(report, Speller(Runtime(), named_model, fresh=True, name=request.runtime))
+
+
+def _of_runtime(request: PlanRequest, case: Case) -> PlanRequest:
+    """The request for the runtime that runs; UserError where another one or another machine was asked for."""
+    name = case.runtime.name.value_or("")
+    known = "llama.cpp" if name.endswith("llama.cpp") else _RUNTIMES.get(name, name or "unknown")
+    if "runtime" in request.given and request.runtime != known:
+        raise UserError(f"{known} runs there, not {request.runtime}", "leave out --runtime, or name the model's file")
+    if request.devices != ("auto",) or "ram_bytes" in request.given:
+        hint = "for other ones name the model: `unslow plan MODEL --device ...`"
+        raise UserError("what runs has its own devices", hint)
+    if request.quant is not None:
+        hint = "for another one name the model: `unslow plan MODEL --quant Q4_K_M`"
+        raise UserError("what runs has its own quant", hint)
+    return request._replace(runtime=known, model=None)
+
+
+def _check_flags(request: PlanRequest) -> None:
+    """UserError for what has no meaning with the runtime: nothing that is asked is left out in silence."""
+    if request.draft and request.runtime not in _DRAFTING:
+        raise UserError(f"a draft model is not planned for {request.runtime}", "leave out --draft")
+    given = {"--threads": request.threads, "--ram-bandwidth": request.ram_bandwidth}
+    flag = next((name for name, value in given.items() if value is not None), None)
+    if flag and request.runtime not in _ON_LLAMA_CPP:
+        raise UserError(f"{request.runtime} is planned for GPUs alone, so {flag} has no meaning", "leave it out")
+
+
+def _as_told(request: PlanRequest, case: Case) -> Case:
+    """The case with the speed of the host's memory that the user gives, in place of what was measured of it."""
+    if request.ram_bandwidth is None:
+        return case
+    memory = msgspec.structs.replace(
+        case.machine.memory,
+        read_bytes_per_s=reported(request.ram_bandwidth, "--ram-bandwidth"),
+        read_one_core_bytes_per_s=NOT_LOOKED,
+    )
+    return msgspec.structs.replace(case, machine=msgspec.structs.replace(case.machine, memory=memory))
+
+
+def _planned_for(system: System, request: PlanRequest, case: Case, *, live: bool) -> PlanReport:
+    here = system if live else None
+    runtime = _counted(here, case) if request.runtime == "lm_studio" else case.runtime
+    speller = Speller(runtime, case.model, fresh=False, system=here)
+    if request.runtime in ("vllm", "transformers"):
+        try:
+            return with_commands(_other_planner(request.runtime)(system, request, case), speller)
+        except UnreadModelError as error:
+            return untold(request, case, Unknown(error.message, error.hint))
+    if request.runtime not in _ON_LLAMA_CPP:
+        name = request.runtime
+        why = f"settings of {name} are not planned" if name != "unknown" else "which runtime it is can't be told"
+        return untold(request, case, Unknown(why, _NO_PLANNER))
+    return _with_what_is_at_hand(lambda lacking: (plan_running(system, request, case, lacking, live=live), speller))
+
+
+def _counted(here: System | None, case: Case) -> Runtime:
+    """The runtime with its layers, of which LM Studio takes a share."""
+    found = None if isinstance(case.runtime.layers, Known) else seen_model(here, case)
+    if not isinstance(found, FoundModel):
+        return case.runtime
+    layers = reported(found.blueprint.count("block_count") + 1, "the model's file")
+    return msgspec.structs.replace(case.runtime, layers=layers)
+
+
+def _plan_for_model(system: System, request: PlanRequest, lacking: set[Knob]) -> tuple[PlanReport, Speller]:
+    request, report, found = plan_for_model(system, request, lacking)
+    layers = reported(found.blueprint.count("block_count") + 1, "the model's file")
+    model = _model_of(system, found, request)
+    return report, Speller(Runtime(layers=layers), model, fresh=True, name=request.runtime)
+
+
+def _model_of(system: System, found: FoundModel, request: PlanRequest) -> Model:
+    """A model by the file that is here, and by the name that the runtime's own store has for it: none is made up."""
+    is_file = found.source != CATALOGUE and not found.requantised and exists(system, found.source)
+    own = not found.requantised and _RUNTIMES.get(found.tool, "") == request.runtime
+    name = found.name_in_ollama(request.model or "") if request.runtime == "ollama" else found.name if own else ""
+    return Model(
+        name=reported(name, "given") if name else NOT_LOOKED,
+        path=reported(found.source, "given") if is_file else NOT_LOOKED,
+        quant=reported(found.quant, "given"),
+    )
+
+
+def _other_planner(runtime: str) -> Callable[[System, PlanRequest, Case | None], PlanReport]:
+    """Of a runtime that is not llama.cpp: loaded when it is needed, for most plans need neither."""
+    from unslow.commands.plan.safetensors import plan_transformers, plan_vllm
+
+    return plan_vllm if runtime == "vllm" else plan_transformers
+
+
+def _with_what_is_at_hand(plan: Callable[[set[Knob]], tuple[PlanReport, Speller]]) -> PlanReport:
+    """The plan with commands, searched again without what the version at hand turned out to lack."""
+    lacking: set[Knob] = set()
+    for _ in range(_MOST_TRIES):
+        report, speller = plan(lacking)
+        lacks = {knob for knob in left_out(report, speller) if decides(knob)} - lacking
+        if not lacks:
+            break
+        lacking |= lacks
+    return with_commands(report, speller)
+
+
+def left_out(report: PlanReport, speller: Speller) -> Sequence[Knob]:
+    """Settings of the recommended option that the version at hand has no words for."""
+    if report.recommended is None:
+        return ()
+    commands = speller.commands(report.options[report.recommended])
+    return [change.knob for change, _ in commands.left_out if change.value is not None] if commands else ()
 
 
 def with_commands(report: PlanReport, speller: Speller) -> PlanReport:
@@ -108,144 +244,6 @@ def _with_lines(option: OptionShown, speller: Speller) -> OptionShown:
     return msgspec.structs.replace(option, changes=changes, commands=commands.lines, risk=risk)
 
 
-def left_out(report: PlanReport, speller: Speller) -> Sequence[Knob]:
-    """Settings of the recommended option that the version at hand has no words for."""
-    if report.recommended is None:
-        return ()
-    commands = speller.commands(report.options[report.recommended])
-    return [change.knob for change, _ in commands.left_out if change.value is not None] if commands else ()
-
-
-_RUNTIMES = {"llama.cpp": "llama.cpp", "Ollama": "ollama", "LM Studio": "lm_studio", "vLLM": "vllm",
-             "Transformers": "transformers"}  # fmt: skip
-"""As the facts call them, and as a request does."""
-_NO_PLANNER = "`unslow` says what makes it slow; `unslow plan MODEL` plans for llama.cpp, Ollama or vLLM"
-_ON_LLAMA_CPP = ("llama.cpp", "ollama", "lm_studio")
-_DRAFTING = ("llama.cpp", "lm_studio")  # Those that take a draft model, and whose gain by one is planned
-_MOST_TRIES = 3  # Of searches, each without what the version at hand turned out to lack
-
-
-def planned(system: System, request: PlanRequest, progress: Progress | None = None) -> PlanReport:
-    """The plan with commands, for a model or for something that runs."""
-    said = progress or Silent()
-    if is_target(request.model):
-        subject = find_subject(system, request.model, said)
-        request = _of_runtime(request, subject.case)
-        _check_flags(request)
-        case = _as_told(request, subject.case)
-        said.step(f"searching settings for {case.model.name.value_or('the model')}", 0.5)
-        report = _planned_for(system, request, case, live=subject.live)
-        url = case.runtime.url.value_or("") if subject.live else ""
-        return msgspec.structs.replace(report, of_running=True, url=url, notes=(*subject.notes, *report.notes))
-    _check_flags(request)
-    said.step(f"searching settings for {request.model}", 0.3)
-    if request.runtime in _ON_LLAMA_CPP:
-        return _with_what_is_at_hand(lambda lacking: _plan_for_model(system, request, lacking))
-    report = _other_planner(request.runtime)(system, request, None)
-    # A model by the word that the user wrote: a folder that is here, or a name
-    word = request.model or ""
-    path = expanded(word)
-    named_model = Model(
-        name=reported(word, "given"), path=reported(path, "given") if exists(system, path) else NOT_LOOKED
-    )
-    return with_commands(report, Speller(Runtime(), named_model, fresh=True, name=request.runtime))
-
-
-def _check_flags(request: PlanRequest) -> None:
-    """UserError for what has no meaning with the runtime: nothing that is asked is left out in silence."""
-    if request.draft and request.runtime not in _DRAFTING:
-        raise UserError(f"a draft model is not planned for {request.runtime}", "leave out --draft")
-    given = {"--threads": request.threads, "--ram-bandwidth": request.ram_bandwidth}
-    flag = next((name for name, value in given.items() if value is not None), None)
-    if flag and request.runtime not in _ON_LLAMA_CPP:
-        raise UserError(f"{request.runtime} is planned for GPUs alone, so {flag} has no meaning", "leave it out")
-
-
-def _other_planner(runtime: str) -> Callable[[System, PlanRequest, Case | None], PlanReport]:
-    """Of a runtime that is not llama.cpp: loaded when it is needed, for most plans need neither."""
-    from unslow.commands.plan.safetensors import plan_transformers, plan_vllm
-
-    return plan_vllm if runtime == "vllm" else plan_transformers
-
-
-def _with_what_is_at_hand(plan: Callable[[set[Knob]], tuple[PlanReport, Speller]]) -> PlanReport:
-    """The plan with commands, searched again without what the version at hand turned out to lack."""
-    lacking: set[Knob] = set()
-    for _ in range(_MOST_TRIES):
-        report, speller = plan(lacking)
-        lacks = {knob for knob in left_out(report, speller) if decides(knob)} - lacking
-        if not lacks:
-            break
-        lacking |= lacks
-    return with_commands(report, speller)
-
-
-def _plan_for_model(system: System, request: PlanRequest, lacking: set[Knob]) -> tuple[PlanReport, Speller]:
-    request, report, found = plan_for_model(system, request, lacking)
-    layers = reported(found.blueprint.count("block_count") + 1, "the model's file")
-    model = _model_of(system, found, request)
-    return report, Speller(Runtime(layers=layers), model, fresh=True, name=request.runtime)
-
-
-def _model_of(system: System, found: FoundModel, request: PlanRequest) -> Model:
-    """A model by the file that is here, and by the name that the runtime's own store has for it: none is made up."""
-    is_file = found.source != CATALOGUE and not found.requantised and exists(system, found.source)
-    own = not found.requantised and _RUNTIMES.get(found.tool, "") == request.runtime
-    name = found.name_in_ollama(request.model or "") if request.runtime == "ollama" else found.name if own else ""
-    return Model(
-        name=reported(name, "given") if name else NOT_LOOKED,
-        path=reported(found.source, "given") if is_file else NOT_LOOKED,
-        quant=reported(found.quant, "given"),
-    )
-
-
-def _of_runtime(request: PlanRequest, case: Case) -> PlanRequest:
-    """The request for the runtime that runs; UserError where another one or another machine was asked for."""
-    name = case.runtime.name.value_or("")
-    known = "llama.cpp" if name.endswith("llama.cpp") else _RUNTIMES.get(name, name or "unknown")
-    if "runtime" in request.given and request.runtime != known:
-        raise UserError(f"{known} runs there, not {request.runtime}", "leave out --runtime, or name the model's file")
-    if request.devices != ("auto",) or "ram_bytes" in request.given:
-        hint = "for other ones name the model: `unslow plan MODEL --device ...`"
-        raise UserError("what runs has its own devices", hint)
-    if request.quant is not None:
-        hint = "for another one name the model: `unslow plan MODEL --quant Q4_K_M`"
-        raise UserError("what runs has its own quant", hint)
-    return request._replace(runtime=known, model=None)
-
-
-def _as_told(request: PlanRequest, case: Case) -> Case:
-    """The case with the speed of the host's memory that the user gives, in place of what was measured of it."""
-    if request.ram_bandwidth is None:
-        return case
-    memory = msgspec.structs.replace(
-        case.machine.memory,
-        read_bytes_per_s=reported(request.ram_bandwidth, "--ram-bandwidth"),
-        read_one_core_bytes_per_s=NOT_LOOKED,
-    )
-    return msgspec.structs.replace(case, machine=msgspec.structs.replace(case.machine, memory=memory))
-
-
-def _planned_for(system: System, request: PlanRequest, case: Case, *, live: bool) -> PlanReport:
-    here = system if live else None
-    runtime = _counted(here, case) if request.runtime == "lm_studio" else case.runtime
-    speller = Speller(runtime, case.model, fresh=False, system=here)
-    if request.runtime in ("vllm", "transformers"):
-        try:
-            return with_commands(_other_planner(request.runtime)(system, request, case), speller)
-        except UnreadModelError as error:
-            return untold(request, case, Unknown(error.message, error.hint))
-    if request.runtime not in _ON_LLAMA_CPP:
-        name = request.runtime
-        why = f"settings of {name} are not planned" if name != "unknown" else "which runtime it is can't be told"
-        return untold(request, case, Unknown(why, _NO_PLANNER))
-    return _with_what_is_at_hand(lambda lacking: (plan_running(system, request, case, lacking, live=live), speller))
-
-
-def _counted(here: System | None, case: Case) -> Runtime:
-    """The runtime with its layers, of which LM Studio takes a share."""
-    found = None if isinstance(case.runtime.layers, Known) else seen_model(here, case)
-    if not isinstance(found, FoundModel):
-        return case.runtime
-    layers = reported(found.blueprint.count("block_count") + 1, "the model's file")
-    return msgspec.structs.replace(case.runtime, layers=layers)
+def _is_missing(change: ChangeShown) -> bool:
+    """Whether it names a quant in place of a file that is here."""
+    return change.knob == Knob.MODEL_FILE and not is_absolute_path(str(change.value)) and "." not in str(change.value)

@@ -57,6 +57,146 @@ from unslow.think.plan.running import (
 
 _HINT = "run it where the model's file is, or name the file: `unslow plan FILE.gguf`"
 _LIKE = 0.06  # Of parameters: a model with so many fewer or more is another one; runtimes round them
+_LEAST_CONTEXT = 256
+
+
+@one_judgement()
+def plan_running(
+    system: System, request: PlanRequest, case: Case, lacking: Collection[Knob] = (), *, live: bool = True
+) -> PlanReport:
+    """The best settings against those of now; not `live` where it ran elsewhere, or once."""
+    found = seen_model(system if live else None, case)
+    if isinstance(found, Unknown):
+        return untold(request, case, found)
+    request, said = filled(request, case)
+    hardware = _hardware(case)
+    goal = goal_of(request, found, () if isinstance(hardware, Unknown) else hardware.rooms)
+    if isinstance(hardware, Unknown):
+        return unknown_report(request, found.name, ", ".join(request.devices), goal, hardware, found.notes)
+    abilities = abilities_of(request.runtime, lacking)._replace(fuses=fuses_of(case), rotates=rotates_of(case))
+    question = question_of(system, request, found, goal, hardware, abilities, live=live)
+    slots = 0 if "users" in request.given else shared_slots_of(case)
+    return _answer(request, case, found, question._replace(shared_slots=slots), said)
+
+
+def _answer(
+    request: PlanRequest, case: Case, found: FoundModel, question: LlamaPlanQuestion, said: tuple[str, ...]
+) -> PlanReport:
+    goal, hardware = question.goal, question.hardware
+    by_itself = threads_by_itself(case.machine) or question.threads
+    seen = Seen(case, question.given.pieces, by_itself, on_gpus=bool(hardware.rooms))
+    # The same with the context, which a new line is told anyway
+    runtime, given = case.runtime, settings_given(case)
+    is_llama_cpp = runtime.name.value_or("").endswith("llama.cpp")
+    if is_llama_cpp and (isinstance(runtime.context_set, Known) or not isinstance(runtime.command, Known)):
+        given.setdefault("context", str(runtime.context_length.value_or(0)))
+    now = now_of(seen, given, users_asked="users" in request.given)
+    runs = case.runtime.state.value_or("loaded") != "failed"
+    question = question._replace(current=current_of(seen) if runs else None)
+    planned = plan_with_or_without_gpus(question, now, by_itself, hindered_by_threads(seen))
+    names = [room.name for room in hardware.rooms] or [case.machine.cpu.model.value_or("its processors")]
+    current = planned.current if runs else None
+    if current is not None:  # as it was measured; nothing of it is to be changed
+        speed = case.run.decode_tokens_per_s.value_or(case.runtime.decode_tokens_per_s.value_or(0.0))
+        current = msgspec.structs.replace(current, changes=(), measured_tokens_per_s=float(speed) or None)
+    said = (*said, *context_notes(goal, found.blueprint))
+    notes = (*found.notes, *said, *_notes(case, hardware, current), *planned.notes)
+    machine = machine_words(names, hardware.host_room)
+    report = gguf_report(request, found, goal, planned._replace(current=current), machine, notes)
+    if current and overflows(case, current):
+        return by_measurement(report, current)
+    best = report.options[report.recommended] if report.recommended is not None else None
+    if best is None or not runs:
+        return msgspec.structs.replace(report, verdict="better") if best else report
+    told = room_lacking(case, goal, found.blueprint)
+    if told and best.changes:
+        report = msgspec.structs.replace(report, verdict="better", notes=(*report.notes, told))
+    if current and has_unpriced(case, current, best.changes):
+        return by_measurement(report, current, UNPRICED)
+    return report
+
+
+def settings_given(case: Case) -> dict[str, str]:
+    """What somebody wrote on the command line of a llama-server, or in its environment."""
+    runtime = case.runtime
+    if not runtime.name.value_or("").endswith("llama.cpp"):
+        return {}
+    settings = parse_settings(runtime.command.value_or([]), runtime.environment.value_or({}))
+    return {name: setting.value for name, setting in settings.items()}
+
+
+def _notes(case: Case, hardware: Hardware, current: OptionShown | None) -> tuple[str, ...]:
+    notes = []
+    if current is None and case.runtime.state.value_or("loaded") != "failed":
+        notes.append("what runs now takes more memory than there is: what that costs is not predicted")
+    if case.runtime.state.value_or("loaded") == "failed":
+        notes.append(f"it did not load: {case.runtime.load_error.value_or('no room for what it asked for')}")
+    shared, one = int(case.runtime.context_length.value_or(0)), context_of(case)
+    if slots_of(case) == 1 and shared > one:
+        notes.append(f"its conversations share {shared:,} tokens now; the plan has room for one of {one:,}: --users N")
+    if not hardware.rooms and gpus_of(case):
+        notes.append(
+            "it computes on no GPU though there is one: `unslow` says why; this plan is for its processors alone"
+        )
+    if is_assumed(case) and any(word for word in (not hardware.rooms, current and current.host)):
+        speed = hardware.processors.bytes_per_s / 1e9
+        tried = isinstance(case.machine.memory.read_bytes_per_s, Known)
+        why = (
+            "other programs ran while the host's memory was measured" if tried else "nobody measured the host's memory"
+        )
+        notes.append(f"{why}: it is taken to read {speed:.0f} GB/s")
+    if current and is_far_below(current):
+        notes.append(
+            f"it was measured at {current.measured_tokens_per_s:.3g} tok/s, far below what its settings should give:"
+            " `unslow` says what else slows it down"
+        )
+    return tuple(notes)
+
+
+def filled(request: PlanRequest, case: Case) -> tuple[PlanRequest, tuple[str, ...]]:
+    """The request with the work that was seen, within the context there is, and what a reader must know of it."""
+    work, context = work_seen(case), context_of(case)
+    context = request.context or (max(_LEAST_CONTEXT, context) if context else 0)
+    users = slots_of(case)
+    seen = {"prompt": work.prompt, "kept": work.kept, "answer": work.answer}
+    request = request.with_seen(context=context or None, users=users, **seen)
+    said = [work.said] if work.said and not request.given & {"prompt", "kept"} else []
+    if users > 1 and "users" not in request.given:
+        said.append(f"judged with {users} conversations at a time: it has slots for so many")
+    return _within(request, context), tuple(said)
+
+
+def _within(request: PlanRequest, context: int) -> PlanRequest:
+    """What was seen of a longer conversation, cut to the context; what the user wrote stays."""
+    usual = Work()
+    answer = min(request.answer, max(1, context // 2)) if context else request.answer
+    room = context - answer - (request.prompt or usual.prompt)
+    if not context or request.given & {"prompt", "kept"} or room >= request.kept:
+        return request
+    prompt = min(request.prompt or usual.prompt, max(1, context - answer))
+    return request.with_seen(answer=answer, prompt=prompt, kept=max(0, context - answer - prompt))
+
+
+def _hardware(case: Case) -> Hardware | Unknown:
+    """The machine that it has for itself, or why that can't be told."""
+    gpus = gpus_at_work(case)
+    memory = seen_memory(case, gpus)
+    if gpus and not memory.rooms:
+        return Unknown("how much memory its GPUs have is not known", "run unslow on the machine itself")
+    if not gpus and not case.machine.cpu.physical_cores.value_or(case.machine.cpu.logical_cpus.value_or(0)):
+        return Unknown("nothing is known of the machine that it runs on", "run unslow there")
+    try:
+        return seen_hardware(case, gpus, memory)
+    except MissingFactError as error:
+        return Unknown(error.unknown.why, error.unknown.how_to_get or "run unslow on the machine itself")
+
+
+def untold(request: PlanRequest, case: Case, why: Unknown) -> PlanReport:
+    """Where nothing can be planned for what runs: why."""
+    context = context_of(case) or request.context or 0
+    goal = Goal(context, Work(request.prompt or Work().prompt), request.aim)
+    machine = ", ".join(gpu.name.value_or("a GPU") for gpu in gpus_of(case)) or case.machine.cpu.model.value_or("?")
+    return unknown_report(request, case.model.name.value_or("a model"), machine, goal, why)
 
 
 def seen_model(system: System | None, case: Case) -> FoundModel | Unknown:
@@ -120,145 +260,3 @@ def _is_like(known: WellKnown, model: Model) -> bool:
     near = not parameters or abs(parameters - known.parameters) <= _LIKE * known.parameters
     words = model.vocabulary.value_or(0)
     return layers == known.shape.layers and near and (not words or words == known.shape.vocabulary)
-
-
-_LEAST_CONTEXT = 256
-
-
-@one_judgement()
-def plan_running(
-    system: System, request: PlanRequest, case: Case, lacking: Collection[Knob] = (), *, live: bool = True
-) -> PlanReport:
-    """The best settings against those of now; not `live` where it ran elsewhere, or once."""
-    found = seen_model(system if live else None, case)
-    if isinstance(found, Unknown):
-        return untold(request, case, found)
-    request, said = filled(request, case)
-    hardware = _hardware(case)
-    goal = goal_of(request, found, () if isinstance(hardware, Unknown) else hardware.rooms)
-    if isinstance(hardware, Unknown):
-        return unknown_report(request, found.name, ", ".join(request.devices), goal, hardware, found.notes)
-    abilities = abilities_of(request.runtime, lacking)._replace(fuses=fuses_of(case), rotates=rotates_of(case))
-    question = question_of(system, request, found, goal, hardware, abilities, live=live)
-    slots = 0 if "users" in request.given else shared_slots_of(case)
-    return _answer(request, case, found, question._replace(shared_slots=slots), said)
-
-
-def _answer(
-    request: PlanRequest, case: Case, found: FoundModel, question: LlamaPlanQuestion, said: tuple[str, ...]
-) -> PlanReport:
-    goal, hardware = question.goal, question.hardware
-    by_itself = threads_by_itself(case.machine) or question.threads
-    seen = Seen(case, question.given.pieces, by_itself, on_gpus=bool(hardware.rooms))
-    # The same with the context, which a new line is told anyway
-    runtime, given = case.runtime, settings_given(case)
-    is_llama_cpp = runtime.name.value_or("").endswith("llama.cpp")
-    if is_llama_cpp and (isinstance(runtime.context_set, Known) or not isinstance(runtime.command, Known)):
-        given.setdefault("context", str(runtime.context_length.value_or(0)))
-    now = now_of(seen, given, users_asked="users" in request.given)
-    runs = case.runtime.state.value_or("loaded") != "failed"
-    question = question._replace(current=current_of(seen) if runs else None)
-    planned = plan_with_or_without_gpus(question, now, by_itself, hindered_by_threads(seen))
-    names = [room.name for room in hardware.rooms] or [case.machine.cpu.model.value_or("its processors")]
-    current = planned.current if runs else None
-    if current is not None:  # as it was measured; nothing of it is to be changed
-        speed = case.run.decode_tokens_per_s.value_or(case.runtime.decode_tokens_per_s.value_or(0.0))
-        current = msgspec.structs.replace(current, changes=(), measured_tokens_per_s=float(speed) or None)
-    said = (*said, *context_notes(goal, found.blueprint))
-    notes = (*found.notes, *said, *_notes(case, hardware, current), *planned.notes)
-    machine = machine_words(names, hardware.host_room)
-    report = gguf_report(request, found, goal, planned._replace(current=current), machine, notes)
-    if current and overflows(case, current):
-        return by_measurement(report, current)
-    best = report.options[report.recommended] if report.recommended is not None else None
-    if best is None or not runs:
-        return msgspec.structs.replace(report, verdict="better") if best else report
-    told = room_lacking(case, goal, found.blueprint)
-    if told and best.changes:
-        report = msgspec.structs.replace(report, verdict="better", notes=(*report.notes, told))
-    if current and has_unpriced(case, current, best.changes):
-        return by_measurement(report, current, UNPRICED)
-    return report
-
-
-def filled(request: PlanRequest, case: Case) -> tuple[PlanRequest, tuple[str, ...]]:
-    """The request with the work that was seen, within the context there is, and what a reader must know of it."""
-    work, context = work_seen(case), context_of(case)
-    context = request.context or (max(_LEAST_CONTEXT, context) if context else 0)
-    users = slots_of(case)
-    seen = {"prompt": work.prompt, "kept": work.kept, "answer": work.answer}
-    request = request.with_seen(context=context or None, users=users, **seen)
-    said = [work.said] if work.said and not request.given & {"prompt", "kept"} else []
-    if users > 1 and "users" not in request.given:
-        said.append(f"judged with {users} conversations at a time: it has slots for so many")
-    return _within(request, context), tuple(said)
-
-
-def _within(request: PlanRequest, context: int) -> PlanRequest:
-    """What was seen of a longer conversation, cut to the context; what the user wrote stays."""
-    usual = Work()
-    answer = min(request.answer, max(1, context // 2)) if context else request.answer
-    room = context - answer - (request.prompt or usual.prompt)
-    if not context or request.given & {"prompt", "kept"} or room >= request.kept:
-        return request
-    prompt = min(request.prompt or usual.prompt, max(1, context - answer))
-    return request.with_seen(answer=answer, prompt=prompt, kept=max(0, context - answer - prompt))
-
-
-def _hardware(case: Case) -> Hardware | Unknown:
-    """The machine that it has for itself, or why that can't be told."""
-    gpus = gpus_at_work(case)
-    memory = seen_memory(case, gpus)
-    if gpus and not memory.rooms:
-        return Unknown("how much memory its GPUs have is not known", "run unslow on the machine itself")
-    if not gpus and not case.machine.cpu.physical_cores.value_or(case.machine.cpu.logical_cpus.value_or(0)):
-        return Unknown("nothing is known of the machine that it runs on", "run unslow there")
-    try:
-        return seen_hardware(case, gpus, memory)
-    except MissingFactError as error:
-        return Unknown(error.unknown.why, error.unknown.how_to_get or "run unslow on the machine itself")
-
-
-def settings_given(case: Case) -> dict[str, str]:
-    """What somebody wrote on the command line of a llama-server, or in its environment."""
-    runtime = case.runtime
-    if not runtime.name.value_or("").endswith("llama.cpp"):
-        return {}
-    settings = parse_settings(runtime.command.value_or([]), runtime.environment.value_or({}))
-    return {name: setting.value for name, setting in settings.items()}
-
-
-def _notes(case: Case, hardware: Hardware, current: OptionShown | None) -> tuple[str, ...]:
-    notes = []
-    if current is None and case.runtime.state.value_or("loaded") != "failed":
-        notes.append("what runs now takes more memory than there is: what that costs is not predicted")
-    if case.runtime.state.value_or("loaded") == "failed":
-        notes.append(f"it did not load: {case.runtime.load_error.value_or('no room for what it asked for')}")
-    shared, one = int(case.runtime.context_length.value_or(0)), context_of(case)
-    if slots_of(case) == 1 and shared > one:
-        notes.append(f"its conversations share {shared:,} tokens now; the plan has room for one of {one:,}: --users N")
-    if not hardware.rooms and gpus_of(case):
-        notes.append(
-            "it computes on no GPU though there is one: `unslow` says why; this plan is for its processors alone"
-        )
-    if is_assumed(case) and any(word for word in (not hardware.rooms, current and current.host)):
-        speed = hardware.processors.bytes_per_s / 1e9
-        tried = isinstance(case.machine.memory.read_bytes_per_s, Known)
-        why = (
-            "other programs ran while the host's memory was measured" if tried else "nobody measured the host's memory"
-        )
-        notes.append(f"{why}: it is taken to read {speed:.0f} GB/s")
-    if current and is_far_below(current):
-        notes.append(
-            f"it was measured at {current.measured_tokens_per_s:.3g} tok/s, far below what its settings should give:"
-            " `unslow` says what else slows it down"
-        )
-    return tuple(notes)
-
-
-def untold(request: PlanRequest, case: Case, why: Unknown) -> PlanReport:
-    """Where nothing can be planned for what runs: why."""
-    context = context_of(case) or request.context or 0
-    goal = Goal(context, Work(request.prompt or Work().prompt), request.aim)
-    machine = ", ".join(gpu.name.value_or("a GPU") for gpu in gpus_of(case)) or case.machine.cpu.model.value_or("?")
-    return unknown_report(request, case.model.name.value_or("a model"), machine, goal, why)

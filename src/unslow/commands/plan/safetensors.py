@@ -1,4 +1,4 @@
-"""The plans for vLLM and Transformers: cards, checkpoints, goal and report."""
+"""The plans for vLLM and Transformers, and a model that a user names or that runs there."""
 
 import posixpath
 import re
@@ -37,24 +37,186 @@ from unslow.think.plan.transformers import Choice as TransformersChoice
 from unslow.think.plan.vllm.choices import PACKS_AT_LOAD, RECENT, Checkpoint, Choice, VllmPlanQuestion
 from unslow.think.plan.vllm.plan import vllm_options
 
+USUAL_CONTEXT = 8192
+MOST_USERS = 256
 NO_GPU = "no GPU was found, or none whose memory and speed are known"
 _OF_ANOTHER = "for a GPU name the model too: `unslow plan MODEL --runtime {word} --device 'RTX 4090'`"
 """What runs has its own devices: another one is not asked for by its address."""
+MOST_SEEN, MOST_TAKEN = 300, 4
+_LIKE = 0.03  # Of parameters: a checkpoint with so many fewer or more is another model
+_ELSEWHERE = "mlx"  # A packing that only Apple's library reads
+_VERSION = re.compile(r"v?(\d{1,4})\.(\d{1,4})")
+_PACKED_AT_LOAD = frozenset({Role.QUERY, Role.KEY_VALUE, Role.FEED_FORWARD, Role.EXPERTS})
+_GROUPED = ("awq", "gptq", "w4a16", "compressed", "block", "nvfp4")
+_GROUP = 128  # Weights that share a scale in such checkpoints, as most are made
+_WIDE = 4
+_TYPES = {"F16": "float16", "F32": "float32", "FLOAT16": "float16", "FLOAT32": "float32"}
 
 
-def named_cards(system: System, request: PlanRequest) -> Hardware | Unknown:
-    """The cards that the flags name, or this machine's."""
-    asked = HardwareRequest(
-        request.devices, ram_bytes=request.ram_bytes, ram_bandwidth=request.ram_bandwidth, runtime=request.runtime
-    )
-    cards = find_hardware(system, asked)
+class AskedPlan(NamedTuple):
+    """The model and the goal, as far as they don't depend on the runtime."""
+
+    found: FoundShape
+    goal: Goal
+    notes: tuple[str, ...] = ()
+
+
+def plan_vllm(system: System, request: PlanRequest, case: Case | None = None) -> PlanReport:
+    """The best settings; what runs is described beside them where a case is given."""
+    cards = cards_of_case(case) if case and request.devices == ("auto",) else named_cards(system, request)
+    runs_on_them = case is not None and request.devices == ("auto",) and isinstance(cards, Hardware)
+    asked = asked_for(system, request, case, copies_of(case) if case and runs_on_them else 1)
     if isinstance(cards, Unknown):
-        return cards
-    if cards.device.kind == "cpu" or not cards.rooms:
-        return Unknown(NO_GPU, "name the GPU: --device 'RTX 4090'")
-    here = Case(machine=cards.machine) if cards.machine else None
-    linked = bool(here and has_fast_links(here))
-    return cards._replace(linked=linked, link_bytes_per_s=_slot(gpus_of(here)) if here else 0.0)
+        return _unknown_cards(request, asked, cards)
+    others = other_checkpoints(system, asked.found) if "/" in asked.found.source else []
+    question = vllm_question(request, asked, cards, case, others)
+    return hf_report(request, asked, cards, vllm_options(question))
+
+
+def vllm_question(
+    request: PlanRequest, asked: AskedPlan, cards: Hardware, case: Case | None, others: Sequence[FoundShape] = ()
+) -> VllmPlanQuestion:
+    """The question with all that the case tells; `others` are the same model in other formats."""
+    found = asked.found
+    question = VllmPlanQuestion(
+        shape=found.shape,
+        checkpoints=(
+            *checkpoints_of(found, cards.device.family),
+            *(_as_loaded(other)._replace(path=other.source) for other in others),
+        ),
+        hardware=cards,
+        goal=asked.goal.shown(),
+        version=version_of(case, RECENT),
+        parameters=found.parameters,
+        architecture=found.architecture,
+        margin_bytes=margin_of(request, cards.rooms) if request.margin_bytes else 0,
+        exact_context=case is None and bool(request.context) and request.aim != "context",
+    )
+    if case is None or request.devices != ("auto",):
+        return question
+    question = question._replace(
+        prefix_caching=case.runtime.prompt_cache.value_or(default=True),
+        offloaded_bytes=int(case.runtime.cpu_offload_bytes.value_or(0)),
+        measured_pool=int(case.runtime.kv_capacity_tokens.value_or(0)),
+    )
+    return question._replace(current=current_vllm(question, case))
+
+
+def checkpoints_of(found: FoundShape, family: str) -> tuple[Checkpoint, ...]:
+    """The weights as vLLM loads them, and rounded while they are loaded where that can be."""
+    first = _as_loaded(found)
+    if found.packing or first.types != HALF or family not in PACKS_AT_LOAD:
+        return (first,)
+    rounded = tuple(
+        (part._replace(bytes=part.bytes // 2) if part.role in _PACKED_AT_LOAD else part) for part in first.parts
+    )
+    at_load = Checkpoint(found.name, "FP8", rounded, BYTES, "FP8 per tensor", packed_at_load=True)
+    return first, at_load
+
+
+def _as_loaded(found: FoundShape) -> Checkpoint:
+    parts = tuple(found.loaded_by_vllm().parts)
+    grouped = "/" in found.source and any(word in found.packing.lower() for word in _GROUPED)
+    align = _GROUP if grouped else 1
+    return Checkpoint(found.name, found.quant, parts, type_class(found.quant), found.packing, align=align)
+
+
+def current_vllm(question: VllmPlanQuestion, case: Case) -> Choice:
+    """What the server was told, with the defaults of its version for the rest."""
+    runtime = case.runtime
+    usual = question._replace(current=None).default()
+    kv = str(runtime.kv_type_k.value_or("auto")).lower()
+    return Choice(
+        checkpoint=0,
+        tensor=int(runtime.tensor_parallel.value_or(1)),
+        pipeline=int(runtime.pipeline_parallel.value_or(1)),
+        share=round(float(runtime.gpu_memory_fraction.value_or(usual.share)), 4),
+        context=int(runtime.context_length.value_or(usual.context)),
+        sequences=int(runtime.max_sequences.value_or(usual.sequences)),
+        batched=int(runtime.max_batched_tokens.value_or(usual.batched)),
+        kv="fp8" if kv.startswith("fp8") else "auto",
+        eager=bool(runtime.eager.value_or(default=False)),
+    )
+
+
+def other_checkpoints(system: System, found: FoundShape) -> list[FoundShape]:
+    """Those of the same name and shape in another format, the largest first."""
+    known, others = {found.quant}, []
+    name, folder = _identity(found.name), posixpath.dirname(found.source.rstrip("/"))
+    seen = find_everywhere(system, [folder] if folder else []).models[:MOST_SEEN]
+    alike = [m for m in seen if m.path.rstrip("/") != found.source.rstrip("/") and _identity(m.name) == name]
+    for stored in (described(system, model) for model in alike[:MOST_TAKEN]):
+        if stored.format != "safetensors" or stored.broken:
+            continue
+        try:
+            other = find_shape(system, stored.path, None)
+        except UserError:
+            continue
+        if other.packing != _ELSEWHERE and other.quant not in known and _is_same(other, found):
+            known.add(other.quant)
+            others.append(other)
+    return sorted(others, key=lambda one: -sum(part.bytes for part in one.parts))
+
+
+def _identity(name: str) -> str:
+    """The model that a name means, whatever format it tells of."""
+    try:
+        return find_model(name).name
+    except UserError:
+        return split_quant(name.rstrip("/").rpartition("/")[2])[0].casefold()
+
+
+def _is_same(one: FoundShape, other: FoundShape) -> bool:
+    near = abs(one.parameters - other.parameters) <= _LIKE * max(1, other.parameters)
+    shape = all(getattr(one.shape, name) == getattr(other.shape, name) for name in ("layers", "width", "heads"))
+    return shape and (near or not one.parameters or not other.parameters)
+
+
+def plan_transformers(system: System, request: PlanRequest, case: Case | None = None) -> PlanReport:
+    """The best settings; what runs is described beside them where a case is given."""
+    cards = cards_of_case(case) if case and request.devices == ("auto",) else named_cards(system, request)
+    asked = asked_for(system, request, case)
+    if isinstance(cards, Unknown):
+        return _unknown_cards(request, asked, cards)
+    return hf_report(request, asked, cards, transformers_options(transformers_question(request, asked, cards, case)))
+
+
+def transformers_question(
+    request: PlanRequest, asked: AskedPlan, cards: Hardware, case: Case | None
+) -> TransformersPlanQuestion:
+    """The question with all that the case tells."""
+    found = asked.found
+    stored = "float32" if found.dtype_bytes == _WIDE else _TYPES.get(found.quant.upper(), "bfloat16")
+    question = TransformersPlanQuestion(
+        shape=found.shape,
+        parts=tuple(found.parts),
+        quant=found.quant,
+        types=type_class(found.quant),
+        hardware=cards,
+        goal=asked.goal.shown(),
+        stored=stored,
+        packed=bool(found.packing),
+        version=version_of(case, TRANSFORMERS_RECENT),
+        parameters=found.parameters,
+        architecture=found.architecture,
+        margin_bytes=margin_of(request, cards.rooms) if request.margin_bytes else 0,
+    )
+    if case is None or request.devices != ("auto",):
+        return question
+    return question._replace(current=current_transformers(question, case))
+
+
+def current_transformers(question: TransformersPlanQuestion, case: Case) -> TransformersChoice:
+    """What the model object tells of itself; a step that is compiled has a static cache."""
+    runtime, usual = case.runtime, question.now
+    dtype = str(runtime.weights_type.value_or(usual.dtype))
+    on = {buffer.device for buffer in runtime.buffers.value_or([])}
+    return TransformersChoice(
+        dtype=dtype if dtype in TRANSFORMERS_BYTES else usual.dtype,
+        attention=str(runtime.attention.value_or(usual.attention)),
+        cache="dynamic" if runtime.eager.value_or(default=True) else "static",
+        device_map=ALL_ON_ONE if on == {ALL_ON_ONE} else SPREAD_OUT,
+    )
 
 
 def cards_of_case(case: Case) -> Hardware | Unknown:
@@ -90,12 +252,6 @@ def cards_of_case(case: Case) -> Hardware | Unknown:
     )
 
 
-def _slot(gpus: tuple[Gpu, ...]) -> float:
-    """What the slot with the fewest lanes carries."""
-    known = [g for g in gpus if isinstance(g.pcie_width, Known) and isinstance(g.pcie_generation_max, Known)]
-    return min((link_bytes_per_s(g.pcie_generation_max.need(), g.pcie_width.need()) for g in known), default=0.0)
-
-
 def _room(case: Case, gpu: Gpu) -> Room | None:
     room = room_of_gpu(gpu, case.machine.memory) if isinstance(gpu.vram_total_bytes, Known) else None
     if room is None:
@@ -115,17 +271,25 @@ def _own(case: Case, gpu: Gpu, total: int) -> int:
     return (round(total * share.value) if isinstance(share, Known) else weights) if uses else 0
 
 
-USUAL_CONTEXT = 8192
-MOST_USERS = 256
-_VERSION = re.compile(r"v?(\d{1,4})\.(\d{1,4})")
+def named_cards(system: System, request: PlanRequest) -> Hardware | Unknown:
+    """The cards that the flags name, or this machine's."""
+    asked = HardwareRequest(
+        request.devices, ram_bytes=request.ram_bytes, ram_bandwidth=request.ram_bandwidth, runtime=request.runtime
+    )
+    cards = find_hardware(system, asked)
+    if isinstance(cards, Unknown):
+        return cards
+    if cards.device.kind == "cpu" or not cards.rooms:
+        return Unknown(NO_GPU, "name the GPU: --device 'RTX 4090'")
+    here = Case(machine=cards.machine) if cards.machine else None
+    linked = bool(here and has_fast_links(here))
+    return cards._replace(linked=linked, link_bytes_per_s=_slot(gpus_of(here)) if here else 0.0)
 
 
-class AskedPlan(NamedTuple):
-    """The model and the goal, as far as they don't depend on the runtime."""
-
-    found: FoundShape
-    goal: Goal
-    notes: tuple[str, ...] = ()
+def _slot(gpus: tuple[Gpu, ...]) -> float:
+    """What the slot with the fewest lanes carries."""
+    known = [g for g in gpus if isinstance(g.pcie_width, Known) and isinstance(g.pcie_generation_max, Known)]
+    return min((link_bytes_per_s(g.pcie_generation_max.need(), g.pcie_width.need()) for g in known), default=0.0)
 
 
 def asked_for(system: System, request: PlanRequest, case: Case | None, copies: int = 1) -> AskedPlan:
@@ -225,175 +389,3 @@ def _verdict(planned: Planned, asked: AskedPlan) -> Verdict:
 def _unknown_cards(request: PlanRequest, asked: AskedPlan, why: Unknown) -> PlanReport:
     machine = "no known GPU" if request.devices == ("auto",) else ", ".join(request.devices)
     return unknown_report(request, asked.found.name, machine, asked.goal, why)
-
-
-MOST_SEEN, MOST_TAKEN = 300, 4
-_LIKE = 0.03  # Of parameters: a checkpoint with so many fewer or more is another model
-_ELSEWHERE = "mlx"  # A packing that only Apple's library reads
-
-
-def other_checkpoints(system: System, found: FoundShape) -> list[FoundShape]:
-    """Those of the same name and shape in another format, the largest first."""
-    known, others = {found.quant}, []
-    name, folder = _identity(found.name), posixpath.dirname(found.source.rstrip("/"))
-    seen = find_everywhere(system, [folder] if folder else []).models[:MOST_SEEN]
-    alike = [m for m in seen if m.path.rstrip("/") != found.source.rstrip("/") and _identity(m.name) == name]
-    for stored in (described(system, model) for model in alike[:MOST_TAKEN]):
-        if stored.format != "safetensors" or stored.broken:
-            continue
-        try:
-            other = find_shape(system, stored.path, None)
-        except UserError:
-            continue
-        if other.packing != _ELSEWHERE and other.quant not in known and _is_same(other, found):
-            known.add(other.quant)
-            others.append(other)
-    return sorted(others, key=lambda one: -sum(part.bytes for part in one.parts))
-
-
-def _identity(name: str) -> str:
-    """The model that a name means, whatever format it tells of."""
-    try:
-        return find_model(name).name
-    except UserError:
-        return split_quant(name.rstrip("/").rpartition("/")[2])[0].casefold()
-
-
-def _is_same(one: FoundShape, other: FoundShape) -> bool:
-    near = abs(one.parameters - other.parameters) <= _LIKE * max(1, other.parameters)
-    shape = all(getattr(one.shape, name) == getattr(other.shape, name) for name in ("layers", "width", "heads"))
-    return shape and (near or not one.parameters or not other.parameters)
-
-
-_PACKED_AT_LOAD = frozenset({Role.QUERY, Role.KEY_VALUE, Role.FEED_FORWARD, Role.EXPERTS})
-_GROUPED = ("awq", "gptq", "w4a16", "compressed", "block", "nvfp4")
-_GROUP = 128  # Weights that share a scale in such checkpoints, as most are made
-
-
-def plan_vllm(system: System, request: PlanRequest, case: Case | None = None) -> PlanReport:
-    """The best settings; what runs is described beside them where a case is given."""
-    cards = cards_of_case(case) if case and request.devices == ("auto",) else named_cards(system, request)
-    runs_on_them = case is not None and request.devices == ("auto",) and isinstance(cards, Hardware)
-    asked = asked_for(system, request, case, copies_of(case) if case and runs_on_them else 1)
-    if isinstance(cards, Unknown):
-        return _unknown_cards(request, asked, cards)
-    others = other_checkpoints(system, asked.found) if "/" in asked.found.source else []
-    question = vllm_question(request, asked, cards, case, others)
-    return hf_report(request, asked, cards, vllm_options(question))
-
-
-def vllm_question(
-    request: PlanRequest, asked: AskedPlan, cards: Hardware, case: Case | None, others: Sequence[FoundShape] = ()
-) -> VllmPlanQuestion:
-    """The question with all that the case tells; `others` are the same model in other formats."""
-    found = asked.found
-    question = VllmPlanQuestion(
-        shape=found.shape,
-        checkpoints=(
-            *checkpoints_of(found, cards.device.family),
-            *(_as_loaded(other)._replace(path=other.source) for other in others),
-        ),
-        hardware=cards,
-        goal=asked.goal.shown(),
-        version=version_of(case, RECENT),
-        parameters=found.parameters,
-        architecture=found.architecture,
-        margin_bytes=margin_of(request, cards.rooms) if request.margin_bytes else 0,
-        exact_context=case is None and bool(request.context) and request.aim != "context",
-    )
-    if case is None or request.devices != ("auto",):
-        return question
-    question = question._replace(
-        prefix_caching=case.runtime.prompt_cache.value_or(default=True),
-        offloaded_bytes=int(case.runtime.cpu_offload_bytes.value_or(0)),
-        measured_pool=int(case.runtime.kv_capacity_tokens.value_or(0)),
-    )
-    return question._replace(current=current_vllm(question, case))
-
-
-def checkpoints_of(found: FoundShape, family: str) -> tuple[Checkpoint, ...]:
-    """The weights as vLLM loads them, and rounded while they are loaded where that can be."""
-    first = _as_loaded(found)
-    if found.packing or first.types != HALF or family not in PACKS_AT_LOAD:
-        return (first,)
-    rounded = tuple(
-        (part._replace(bytes=part.bytes // 2) if part.role in _PACKED_AT_LOAD else part) for part in first.parts
-    )
-    at_load = Checkpoint(found.name, "FP8", rounded, BYTES, "FP8 per tensor", packed_at_load=True)
-    return first, at_load
-
-
-def _as_loaded(found: FoundShape) -> Checkpoint:
-    parts = tuple(found.loaded_by_vllm().parts)
-    grouped = "/" in found.source and any(word in found.packing.lower() for word in _GROUPED)
-    align = _GROUP if grouped else 1
-    return Checkpoint(found.name, found.quant, parts, type_class(found.quant), found.packing, align=align)
-
-
-def current_vllm(question: VllmPlanQuestion, case: Case) -> Choice:
-    """What the server was told, with the defaults of its version for the rest."""
-    runtime = case.runtime
-    usual = question._replace(current=None).default()
-    kv = str(runtime.kv_type_k.value_or("auto")).lower()
-    return Choice(
-        checkpoint=0,
-        tensor=int(runtime.tensor_parallel.value_or(1)),
-        pipeline=int(runtime.pipeline_parallel.value_or(1)),
-        share=round(float(runtime.gpu_memory_fraction.value_or(usual.share)), 4),
-        context=int(runtime.context_length.value_or(usual.context)),
-        sequences=int(runtime.max_sequences.value_or(usual.sequences)),
-        batched=int(runtime.max_batched_tokens.value_or(usual.batched)),
-        kv="fp8" if kv.startswith("fp8") else "auto",
-        eager=bool(runtime.eager.value_or(default=False)),
-    )
-
-
-_WIDE = 4
-_TYPES = {"F16": "float16", "F32": "float32", "FLOAT16": "float16", "FLOAT32": "float32"}
-
-
-def plan_transformers(system: System, request: PlanRequest, case: Case | None = None) -> PlanReport:
-    """The best settings; what runs is described beside them where a case is given."""
-    cards = cards_of_case(case) if case and request.devices == ("auto",) else named_cards(system, request)
-    asked = asked_for(system, request, case)
-    if isinstance(cards, Unknown):
-        return _unknown_cards(request, asked, cards)
-    return hf_report(request, asked, cards, transformers_options(transformers_question(request, asked, cards, case)))
-
-
-def transformers_question(
-    request: PlanRequest, asked: AskedPlan, cards: Hardware, case: Case | None
-) -> TransformersPlanQuestion:
-    """The question with all that the case tells."""
-    found = asked.found
-    stored = "float32" if found.dtype_bytes == _WIDE else _TYPES.get(found.quant.upper(), "bfloat16")
-    question = TransformersPlanQuestion(
-        shape=found.shape,
-        parts=tuple(found.parts),
-        quant=found.quant,
-        types=type_class(found.quant),
-        hardware=cards,
-        goal=asked.goal.shown(),
-        stored=stored,
-        packed=bool(found.packing),
-        version=version_of(case, TRANSFORMERS_RECENT),
-        parameters=found.parameters,
-        architecture=found.architecture,
-        margin_bytes=margin_of(request, cards.rooms) if request.margin_bytes else 0,
-    )
-    if case is None or request.devices != ("auto",):
-        return question
-    return question._replace(current=current_transformers(question, case))
-
-
-def current_transformers(question: TransformersPlanQuestion, case: Case) -> TransformersChoice:
-    """What the model object tells of itself; a step that is compiled has a static cache."""
-    runtime, usual = case.runtime, question.now
-    dtype = str(runtime.weights_type.value_or(usual.dtype))
-    on = {buffer.device for buffer in runtime.buffers.value_or([])}
-    return TransformersChoice(
-        dtype=dtype if dtype in TRANSFORMERS_BYTES else usual.dtype,
-        attention=str(runtime.attention.value_or(usual.attention)),
-        cache="dynamic" if runtime.eager.value_or(default=True) else "static",
-        device_map=ALL_ON_ONE if on == {ALL_ON_ONE} else SPREAD_OUT,
-    )

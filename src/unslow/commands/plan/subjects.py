@@ -20,7 +20,7 @@ from unslow.commands.diagnose.target import (
     with_machine,
     with_subjects,
 )
-from unslow.commands.models.stored import model_of_address
+from unslow.commands.models.find import model_of_address
 from unslow.facts.errors import UserError
 from unslow.facts.masking import keyless
 from unslow.facts.snapshot import Case, Snapshot
@@ -30,43 +30,14 @@ from unslow.look.system.http import is_loopback
 from unslow.look.system.recorded import is_recording
 from unslow.think.plan.report import SCHEMA, PlanReport
 
-
-class UnreadModelError(UserError):
-    """The model of what runs can't be told, which is nobody's fault."""
-
-
 LARGEST_BYTES = 16 * 1024**2
 STANDARD_INPUT = "-"
 HINT = "such a file is written by `unslow plan --json > plan.json`"
-
-
-def read_saved(source: str) -> PlanReport:
-    """The plan of a file, or of standard input for `-`; UserError where it is none."""
-    try:
-        if source == STANDARD_INPUT:
-            return parse_saved(sys.stdin.buffer.read(LARGEST_BYTES + 1), "standard input")
-        with Path(source).open("rb") as file:
-            return parse_saved(file.read(LARGEST_BYTES + 1), source)
-    except (OSError, ValueError) as error:  # a name with a zero in it is no name
-        raise UserError(f"{source}: {getattr(error, 'strerror', '') or error}", HINT) from error
-
-
-def parse_saved(data: bytes, where: str) -> PlanReport:
-    """A plan; UserError that names what is wrong with it."""
-    if len(data) > LARGEST_BYTES:
-        raise UserError(f"{where} is larger than {LARGEST_BYTES >> 20} MiB, so it is no plan", HINT)
-    try:
-        raw = msgspec.json.decode(data)
-        schema = raw.get("schema") if isinstance(raw, dict) else None
-        if schema != SCHEMA:
-            shown = str(schema)[:60]
-            raise UserError(f"{where} has the schema {shown!r}; this version reads {SCHEMA}", HINT)
-        return msgspec.convert(raw, PlanReport)
-    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
-        raise UserError(f"{where} is no plan: {str(error) or type(error).__name__}", HINT) from error
-
-
 _SHOWN = 6
+
+
+class UnreadModelError(UserError):
+    """The model of what runs can't be told, which is nobody's fault."""
 
 
 class Subject(NamedTuple):
@@ -152,3 +123,29 @@ def _place(case: Case) -> str:
     runtime = case.runtime
     where = runtime.url.value_or("") or str(runtime.pid.value_or("?"))
     return f"{where} ({runtime.name.value_or('?')}, {case.model.name.value_or('a model')})"
+
+
+def read_saved(source: str) -> PlanReport:
+    """The plan of a file, or of standard input for `-`; UserError where it is none."""
+    try:
+        if source == STANDARD_INPUT:
+            return parse_saved(sys.stdin.buffer.read(LARGEST_BYTES + 1), "standard input")
+        with Path(source).open("rb") as file:
+            return parse_saved(file.read(LARGEST_BYTES + 1), source)
+    except (OSError, ValueError) as error:  # a name with a zero in it is no name
+        raise UserError(f"{source}: {getattr(error, 'strerror', '') or error}", HINT) from error
+
+
+def parse_saved(data: bytes, where: str) -> PlanReport:
+    """A plan; UserError that names what is wrong with it."""
+    if len(data) > LARGEST_BYTES:
+        raise UserError(f"{where} is larger than {LARGEST_BYTES >> 20} MiB, so it is no plan", HINT)
+    try:
+        raw = msgspec.json.decode(data)
+        schema = raw.get("schema") if isinstance(raw, dict) else None
+        if schema != SCHEMA:
+            shown = str(schema)[:60]
+            raise UserError(f"{where} has the schema {shown!r}; this version reads {SCHEMA}", HINT)
+        return msgspec.convert(raw, PlanReport)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
+        raise UserError(f"{where} is no plan: {str(error) or type(error).__name__}", HINT) from error

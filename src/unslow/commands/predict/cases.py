@@ -100,12 +100,12 @@ class Speeds(NamedTuple):
         return Interval(*(read * request.prompt + step * request.batch for read, step in pairs))
 
 
-def speeds_of(case: Case, request: PredictRequest) -> Speeds:
-    """By the physics, and by what was learned of such cases."""
-    decode = decode_outcome(case.question, case.group)
-    prompt = prefill_outcome(case.question, float(request.prompt), float(request.ubatch))
-    rate = widened(decode.rate, case.trust.wider, decode.ceiling)
-    return Speeds(decode._replace(rate=rate), widened(prompt.rate, case.trust.wider, prompt.ceiling))
+class Expected(NamedTuple):
+    """Tokens per second of one conversation."""
+
+    decode: Interval
+    ceiling_tokens_per_s: float  # What bandwidth alone would allow
+    gpu_layers: int | None  # How many layers find room on the GPUs; None for all
 
 
 def case_of(found: FoundModel, hardware: Hardware, request: PredictRequest) -> Case | Unknown:
@@ -137,14 +137,6 @@ def case_of(found: FoundModel, hardware: Hardware, request: PredictRequest) -> C
         question = question._replace(host=question.host._replace(chip=chip), chip=chip if alone else question.chip)
     trust = trust_in(hardware.device, asked.setting)
     return Case(asked, question, group_of(asked), trust, placement, setup, request, changed)
-
-
-def hardware_request(request: PredictRequest) -> HardwareRequest:
-    """What of a request decides the hardware."""
-    return HardwareRequest(
-        request.devices, request.gpus, request.ram_bytes, request.ram_bandwidth, request.threads, request.backend,
-        request.runtime, request.gpu_layers,
-    )  # fmt: skip
 
 
 def backend_of(device: Device, request: PredictRequest) -> str:
@@ -227,13 +219,6 @@ def _lacking_for_vllm(model: FoundShape, hardware: Hardware, request: PredictReq
     return total_bytes(model.parts) - sum(room.usable_bytes for room in hardware.rooms)
 
 
-def split_of(found: FoundModel, hardware: Hardware, request: PredictRequest) -> str:
-    """As asked; else vLLM cuts every layer, where its heads can be shared by so many cards, and others take turns."""
-    if hardware.device_count == 1 or request.split or request.runtime != "vllm" or found.shape is None:
-        return (request.split or SPLIT_BY_LAYER) if hardware.device_count > 1 else SPLIT_BY_LAYER
-    return SPLIT_BY_LAYER if found.shape.shape.heads % hardware.device_count else SPLIT_BY_TENSOR
-
-
 def _asked(
     found: FoundModel, hardware: Hardware, request: PredictRequest, backend: str, placement: Placement
 ) -> AskedRow:
@@ -262,6 +247,13 @@ def _asked(
     )
 
 
+def split_of(found: FoundModel, hardware: Hardware, request: PredictRequest) -> str:
+    """As asked; else vLLM cuts every layer, where its heads can be shared by so many cards, and others take turns."""
+    if hardware.device_count == 1 or request.split or request.runtime != "vllm" or found.shape is None:
+        return (request.split or SPLIT_BY_LAYER) if hardware.device_count > 1 else SPLIT_BY_LAYER
+    return SPLIT_BY_LAYER if found.shape.shape.heads % hardware.device_count else SPLIT_BY_TENSOR
+
+
 def setting_of(plan: Blueprint, hardware: Hardware, request: PredictRequest, backend: str) -> SpeedSetting:
     """The software on the device, as what was learned is looked up."""
     device = hardware.device
@@ -287,6 +279,14 @@ def element_bytes(kv_type: str) -> float:
     return _CACHE_BYTES.get(kv_type, HALF_BYTES) if kind is None else kind.block_bytes / kind.block_elements
 
 
+def speeds_of(case: Case, request: PredictRequest) -> Speeds:
+    """By the physics, and by what was learned of such cases."""
+    decode = decode_outcome(case.question, case.group)
+    prompt = prefill_outcome(case.question, float(request.prompt), float(request.ubatch))
+    rate = widened(decode.rate, case.trust.wider, decode.ceiling)
+    return Speeds(decode._replace(rate=rate), widened(prompt.rate, case.trust.wider, prompt.ceiling))
+
+
 def basis_of(case: Case) -> BasisShown:
     """The measurements that the interval of such a case comes from."""
     spread = spread_of(case.group, case.question.setting.backend)
@@ -300,12 +300,12 @@ def basis_of(case: Case) -> BasisShown:
     )  # fmt: skip
 
 
-class Expected(NamedTuple):
-    """Tokens per second of one conversation."""
-
-    decode: Interval
-    ceiling_tokens_per_s: float  # What bandwidth alone would allow
-    gpu_layers: int | None  # How many layers find room on the GPUs; None for all
+def hardware_request(request: PredictRequest) -> HardwareRequest:
+    """What of a request decides the hardware."""
+    return HardwareRequest(
+        request.devices, request.gpus, request.ram_bytes, request.ram_bandwidth, request.threads, request.backend,
+        request.runtime, request.gpu_layers,
+    )  # fmt: skip
 
 
 def expected(model_name: str, quant: str, device_name: str, *, gpus: int = 1, context: int = 0) -> Expected | Unknown:

@@ -40,6 +40,10 @@ from unslow.think.speed.report import (
     shown_rate,
 )
 
+USUAL_ACCEPTANCE = 0.7  # Of a draft model of the same family on ordinary text, where nothing is said
+_SAME = 0.004
+_ALSO = ("Q4_0",)  # Mixes that are no longer offered as a matter of course, and still compared
+
 
 class Measured(NamedTuple):
     """What a calibration says of a case, and what it is called."""
@@ -47,6 +51,72 @@ class Measured(NamedTuple):
     decode: Calibrated
     prefill: Calibrated | None
     basis: str
+
+
+def answer(system: System, request: PredictRequest) -> PredictionReport:
+    """The prediction, or a report that says why there is none; UserError where the question can't be put."""
+    found = _find_model(system, request)
+    if found.tool == OLLAMA and "runtime" not in request.given:
+        request = request._replace(runtime="ollama")
+    draft = find_gguf_model(system, request.draft, None) if request.draft else None
+    hardware = find_hardware(system, hardware_request(request))
+    if isinstance(hardware, Unknown):
+        return _abstained(found, hardware)
+    # The draft's weights are on the first GPU already
+    left = hardware.holding(draft.blueprint.weights_bytes) if draft else hardware
+    case = case_of(found, left, request)
+    if isinstance(case, Unknown):
+        return _abstained(found, case)
+    request = case.request
+    match = find_match(system, hardware, case, request)
+    usable = match.usable if match else None
+    measured = measured_case(found.blueprint, usable, request) if usable else None
+    speeds = _as_measured(speeds_of(case, request), measured, request)
+    split = case.asked.split if hardware.device_count > 1 else request.split or SPLIT_BY_LAYER
+    names = ("depth", "kv_type", "batch", "ubatch", "flash_attention", "graphs")
+    settings = {**{name: getattr(request, name) for name in names}, "split": split}
+    prompt = PromptShown(
+        prompt_tokens=request.prompt,
+        micro_batch=min(request.ubatch, request.prompt),
+        tokens_per_s=shown_rate(speeds.prefill),
+        time_to_first_token_s=shown_rate(speeds.first_token_s(request)),
+    )
+    return PredictionReport(
+        unslow_version=__version__,
+        model=_model(found),
+        place=_place(hardware, case, request),
+        settings=settings,
+        placement=_placement(case) if case.asked.backend != "cpu" else None,
+        decode=_speed(speeds.decode, request),
+        prefill=prompt,
+        speculative=drafted(case, draft, hardware, request) if draft else None,
+        explain=memory_wall_of(found, case, hardware, request, usable) if request.explain else None,
+        basis=BasisShown(kind="calibrated", text=measured.basis) if measured else basis_of(case),
+        notes=(
+            *dict.fromkeys(notes_on(found, hardware, case, request)),
+            *notes_on_calibration(match, measured, request),
+        ),
+    )
+
+
+def _find_model(system: System, request: PredictRequest) -> FoundModel:
+    """As llama.cpp would load it, or as engines that load safetensors do."""
+    if request.is_llama_cpp:
+        return find_gguf_model(system, request.model, request.quant)
+    shape = find_shape(system, request.model, request.quant, request.runtime)
+    numbers: dict[str, MetadataValue] = {
+        "hf.block_count": shape.shape.layers,
+        "hf.context_length": shape.shape.positions,
+    }
+    plan = Blueprint(architecture="hf", metadata=numbers, tensors=[])
+    found = FoundModel(shape.name, plan, shape.quant, shape.source, shape.parameters, shape.notes, shape=shape)
+    return found._replace(stands_for=shape.stands_for)
+
+
+def _abstained(found: FoundModel, why: Unknown) -> PredictionReport:
+    return PredictionReport(
+        unslow_version=__version__, model=_model(found), notes=found.notes, reason=why.why, hint=why.how_to_get
+    )
 
 
 def find_match(system: System, hardware: Hardware, case: Case, request: PredictRequest) -> Match | None:
@@ -75,7 +145,57 @@ def measured_case(plan: Blueprint, calibration: Calibration, request: PredictReq
     return Measured(decode, prefill, basis)
 
 
-USUAL_ACCEPTANCE = 0.7  # Of a draft model of the same family on ordinary text, where nothing is said
+def _as_measured(speeds: Speeds, measured: Measured | None, request: PredictRequest) -> Speeds:
+    if measured is None:
+        return speeds
+    parts = {part.name: part.seconds for part in measured.decode.parts}
+    rate = inverse_interval(measured.decode.seconds)
+    decode = Outcome(measured.decode.seconds.mid, parts, rate, max(speeds.decode.ceiling, rate.mid))
+    if measured.prefill is None:
+        return Speeds(decode, speeds.prefill)
+    return Speeds(decode, Interval(*(request.prompt * end for end in inverse_interval(measured.prefill.seconds))))
+
+
+def _model(found: FoundModel) -> ModelShown:
+    return ModelShown(
+        name=found.name, quant=found.quant, source=found.source, parameters=found.parameters,
+        weights_bytes=found.weights_bytes, layers=found.blueprint.count("block_count"),
+        stands_for=found.stands_for, estimated_as=found.estimate.mix.name if found.estimate else "",
+        size_off=found.estimate.off if found.estimate else 0.0,
+    )  # fmt: skip
+
+
+def _place(hardware: Hardware, case: Case, request: PredictRequest) -> PlaceShown:
+    host = case.question.host
+    return PlaceShown(
+        device=hardware.device.name,
+        gpus=0 if case.asked.backend == "cpu" else hardware.device_count,
+        bytes_per_s=float(case.question.chip.bytes_per_s),
+        backend=case.asked.backend,
+        runtime=request.runtime,
+        host_bytes_per_s=float(host.chip.bytes_per_s) if host else None,
+    )
+
+
+def _placement(case: Case) -> PlacementShown:
+    placement = case.placement
+    return PlacementShown(
+        gpu_layers=placement.gpu_layers,
+        all_gpu_layers=placement.all_layers,
+        experts_on_cpu=placement.experts_on_cpu,
+        chosen=placement.chosen,
+        fits=case.fits,
+    )
+
+
+def _speed(decode: Outcome, request: PredictRequest) -> SpeedShown:
+    return SpeedShown(
+        tokens_per_s=shown_rate(decode.rate),
+        each_tokens_per_s=decode.rate.mid / request.batch,
+        step_s=decode.seconds,
+        ceiling_tokens_per_s=decode.ceiling if math.isfinite(decode.ceiling) else None,
+        walls=walls(decode, float(request.batch)),
+    )
 
 
 def drafted(case: Case, draft: FoundModel, hardware: Hardware, request: PredictRequest) -> SpeculativeShown | None:
@@ -102,10 +222,6 @@ def drafted(case: Case, draft: FoundModel, hardware: Hardware, request: PredictR
         speedup=ratio,
         break_even_acceptance=break_even(count, check_s, draft_s, plain.seconds),
     )
-
-
-_SAME = 0.004
-_ALSO = ("Q4_0",)  # Mixes that are no longer offered as a matter of course, and still compared
 
 
 def memory_wall_of(
@@ -211,122 +327,3 @@ def notes_on_calibration(match: Match | None, measured: Measured | None, request
         yield f"the calibration of this machine is not used: {match.stale}"
     if measured and request.explain:
         yield "one conversation was calibrated: the curve of several is the usual one, moved to begin there"
-
-
-def answer(system: System, request: PredictRequest) -> PredictionReport:
-    """The prediction, or a report that says why there is none; UserError where the question can't be put."""
-    found = _find_model(system, request)
-    if found.tool == OLLAMA and "runtime" not in request.given:
-        request = request._replace(runtime="ollama")
-    draft = find_gguf_model(system, request.draft, None) if request.draft else None
-    hardware = find_hardware(system, hardware_request(request))
-    if isinstance(hardware, Unknown):
-        return _abstained(found, hardware)
-    # The draft's weights are on the first GPU already
-    left = hardware.holding(draft.blueprint.weights_bytes) if draft else hardware
-    case = case_of(found, left, request)
-    if isinstance(case, Unknown):
-        return _abstained(found, case)
-    request = case.request
-    match = find_match(system, hardware, case, request)
-    usable = match.usable if match else None
-    measured = measured_case(found.blueprint, usable, request) if usable else None
-    speeds = _as_measured(speeds_of(case, request), measured, request)
-    split = case.asked.split if hardware.device_count > 1 else request.split or SPLIT_BY_LAYER
-    names = ("depth", "kv_type", "batch", "ubatch", "flash_attention", "graphs")
-    settings = {**{name: getattr(request, name) for name in names}, "split": split}
-    prompt = PromptShown(
-        prompt_tokens=request.prompt,
-        micro_batch=min(request.ubatch, request.prompt),
-        tokens_per_s=shown_rate(speeds.prefill),
-        time_to_first_token_s=shown_rate(speeds.first_token_s(request)),
-    )
-    return PredictionReport(
-        unslow_version=__version__,
-        model=_model(found),
-        place=_place(hardware, case, request),
-        settings=settings,
-        placement=_placement(case) if case.asked.backend != "cpu" else None,
-        decode=_speed(speeds.decode, request),
-        prefill=prompt,
-        speculative=drafted(case, draft, hardware, request) if draft else None,
-        explain=memory_wall_of(found, case, hardware, request, usable) if request.explain else None,
-        basis=BasisShown(kind="calibrated", text=measured.basis) if measured else basis_of(case),
-        notes=(
-            *dict.fromkeys(notes_on(found, hardware, case, request)),
-            *notes_on_calibration(match, measured, request),
-        ),
-    )
-
-
-def _find_model(system: System, request: PredictRequest) -> FoundModel:
-    """As llama.cpp would load it, or as engines that load safetensors do."""
-    if request.is_llama_cpp:
-        return find_gguf_model(system, request.model, request.quant)
-    shape = find_shape(system, request.model, request.quant, request.runtime)
-    numbers: dict[str, MetadataValue] = {
-        "hf.block_count": shape.shape.layers,
-        "hf.context_length": shape.shape.positions,
-    }
-    plan = Blueprint(architecture="hf", metadata=numbers, tensors=[])
-    found = FoundModel(shape.name, plan, shape.quant, shape.source, shape.parameters, shape.notes, shape=shape)
-    return found._replace(stands_for=shape.stands_for)
-
-
-def _abstained(found: FoundModel, why: Unknown) -> PredictionReport:
-    return PredictionReport(
-        unslow_version=__version__, model=_model(found), notes=found.notes, reason=why.why, hint=why.how_to_get
-    )
-
-
-def _model(found: FoundModel) -> ModelShown:
-    return ModelShown(
-        name=found.name, quant=found.quant, source=found.source, parameters=found.parameters,
-        weights_bytes=found.weights_bytes, layers=found.blueprint.count("block_count"),
-        stands_for=found.stands_for, estimated_as=found.estimate.mix.name if found.estimate else "",
-        size_off=found.estimate.off if found.estimate else 0.0,
-    )  # fmt: skip
-
-
-def _place(hardware: Hardware, case: Case, request: PredictRequest) -> PlaceShown:
-    host = case.question.host
-    return PlaceShown(
-        device=hardware.device.name,
-        gpus=0 if case.asked.backend == "cpu" else hardware.device_count,
-        bytes_per_s=float(case.question.chip.bytes_per_s),
-        backend=case.asked.backend,
-        runtime=request.runtime,
-        host_bytes_per_s=float(host.chip.bytes_per_s) if host else None,
-    )
-
-
-def _placement(case: Case) -> PlacementShown:
-    placement = case.placement
-    return PlacementShown(
-        gpu_layers=placement.gpu_layers,
-        all_gpu_layers=placement.all_layers,
-        experts_on_cpu=placement.experts_on_cpu,
-        chosen=placement.chosen,
-        fits=case.fits,
-    )
-
-
-def _as_measured(speeds: Speeds, measured: Measured | None, request: PredictRequest) -> Speeds:
-    if measured is None:
-        return speeds
-    parts = {part.name: part.seconds for part in measured.decode.parts}
-    rate = inverse_interval(measured.decode.seconds)
-    decode = Outcome(measured.decode.seconds.mid, parts, rate, max(speeds.decode.ceiling, rate.mid))
-    if measured.prefill is None:
-        return Speeds(decode, speeds.prefill)
-    return Speeds(decode, Interval(*(request.prompt * end for end in inverse_interval(measured.prefill.seconds))))
-
-
-def _speed(decode: Outcome, request: PredictRequest) -> SpeedShown:
-    return SpeedShown(
-        tokens_per_s=shown_rate(decode.rate),
-        each_tokens_per_s=decode.rate.mid / request.batch,
-        step_s=decode.seconds,
-        ceiling_tokens_per_s=decode.ceiling if math.isfinite(decode.ceiling) else None,
-        walls=walls(decode, float(request.batch)),
-    )

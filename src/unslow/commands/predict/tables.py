@@ -17,10 +17,52 @@ from unslow.commands._output import Progress
 from unslow.facts.errors import UserError
 from unslow.think.speed.tables import DEPTH, NAMES, SIZE, predict_cells
 
+PIECE = 100_000  # Rows that are in memory at once
+ADDED = ("predicted_tok_s", "predicted_low", "predicted_high", "basis", "reason")
 _NUMBERS = (DEPTH, SIZE, "params_b", "n_gpus", "threads", "flash_attn")
 _MOST_COLUMNS = 10_000
-
+_HEAD = 1 << 16
+_WIDE = ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
+_PIPE = "-"
+_MARK = "\ufeff"  # What Excel puts before UTF-8, and needs to see to read it as such
+_DECIMAL_COMMA = re.compile(r';"?\d+,\d+"?(?:;|\r?\n|$)')
+"""As Excel writes numbers where a comma stands before the decimals."""
 Row = list[str]
+
+
+class Done(NamedTuple):
+    """How many rows there were, and how many of them were predicted."""
+
+    rows: int
+    predicted: int
+
+
+def predict_table(source: str, target: str, progress: Progress, *, force: bool = False) -> Done:
+    """Repeat a table with predictions; UserError where it can't be read or written, or is none.
+
+    Where it can't be finished, an old file of that name stays as it was.
+    """
+    with open_input(source) as table:
+        lines = _checked(csv.reader(table.lines(), delimiter=table.delimiter), table)
+        header = next((row for row in lines if any(cell.strip() for cell in row)), None)
+        if header is None:
+            raise UserError(f"{table.name} is empty", "its first line names the columns: model, hardware, test, ...")
+        layout = Layout(header, ADDED, table.name, table.decimal)
+        with open_output(target, table, force=force) as file:
+            writer = csv.writer(file, delimiter=table.delimiter, lineterminator=table.line_end)
+            file.write(table.mark)
+            writer.writerow(layout.header)
+            done = Done(0, 0)
+            while piece := list(islice(lines, PIECE)):
+                rows = [row for row in piece if row]  # a line with nothing in it is no row
+                found = predict_cells(layout.names, *layout.read(rows))
+                speeds = (layout.numbers(column.tolist()) for column in (found.mid, found.low, found.high))
+                added = zip(*speeds, found.basis, found.reasons, strict=True)
+                writer.writerows(layout.repeated(row, cells) for row, cells in zip(rows, added, strict=True))
+                done = Done(done.rows + len(rows), done.predicted + found.reasons.count(""))
+                progress.step("predicting", table.share_read())
+    progress.step(f"{done.predicted:,} of {done.rows:,} rows predicted", 1.0)
+    return done
 
 
 class Layout:
@@ -78,14 +120,6 @@ class Layout:
         return texts if self._decimal == "." else [text.replace(".", self._decimal) for text in texts]
 
 
-_HEAD = 1 << 16
-_WIDE = ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
-_PIPE = "-"
-_MARK = "\ufeff"  # What Excel puts before UTF-8, and needs to see to read it as such
-_DECIMAL_COMMA = re.compile(r';"?\d+,\d+"?(?:;|\r?\n|$)')
-"""As Excel writes numbers where a comma stands before the decimals."""
-
-
 class Input:
     """A table that is read line by line; cells that are not UTF-8 come out as they went in."""
 
@@ -123,6 +157,15 @@ class Input:
         """How much of the file was read, about; half where its size is not known."""
         width = 1 if self.encoding == "utf-8" else 2
         return min(0.99, width * self._read / self._size) if self._size else 0.5
+
+
+def _checked(reader: Iterator[Row], table: Input) -> Iterator[Row]:
+    """The rows; UserError where the text is no table."""
+    try:
+        yield from reader
+    except (csv.Error, UnicodeError, OSError) as error:
+        hint = "is it a table of text? A quotation mark that is never closed looks like this"
+        raise UserError(f"{table.name}, about line {table.line:,}: {error}", hint) from error
 
 
 @contextmanager
@@ -202,51 +245,3 @@ def _replaced(path: Path, encoding: str) -> Iterator[TextIO]:
         os.replace(part, path)  # noqa: PTH105 (both are names here)
     finally:
         Path(part).unlink(missing_ok=True)
-
-
-PIECE = 100_000  # Rows that are in memory at once
-ADDED = ("predicted_tok_s", "predicted_low", "predicted_high", "basis", "reason")
-
-
-class Done(NamedTuple):
-    """How many rows there were, and how many of them were predicted."""
-
-    rows: int
-    predicted: int
-
-
-def predict_table(source: str, target: str, progress: Progress, *, force: bool = False) -> Done:
-    """Repeat a table with predictions; UserError where it can't be read or written, or is none.
-
-    Where it can't be finished, an old file of that name stays as it was.
-    """
-    with open_input(source) as table:
-        lines = _checked(csv.reader(table.lines(), delimiter=table.delimiter), table)
-        header = next((row for row in lines if any(cell.strip() for cell in row)), None)
-        if header is None:
-            raise UserError(f"{table.name} is empty", "its first line names the columns: model, hardware, test, ...")
-        layout = Layout(header, ADDED, table.name, table.decimal)
-        with open_output(target, table, force=force) as file:
-            writer = csv.writer(file, delimiter=table.delimiter, lineterminator=table.line_end)
-            file.write(table.mark)
-            writer.writerow(layout.header)
-            done = Done(0, 0)
-            while piece := list(islice(lines, PIECE)):
-                rows = [row for row in piece if row]  # a line with nothing in it is no row
-                found = predict_cells(layout.names, *layout.read(rows))
-                speeds = (layout.numbers(column.tolist()) for column in (found.mid, found.low, found.high))
-                added = zip(*speeds, found.basis, found.reasons, strict=True)
-                writer.writerows(layout.repeated(row, cells) for row, cells in zip(rows, added, strict=True))
-                done = Done(done.rows + len(rows), done.predicted + found.reasons.count(""))
-                progress.step("predicting", table.share_read())
-    progress.step(f"{done.predicted:,} of {done.rows:,} rows predicted", 1.0)
-    return done
-
-
-def _checked(reader: Iterator[Row], table: Input) -> Iterator[Row]:
-    """The rows; UserError where the text is no table."""
-    try:
-        yield from reader
-    except (csv.Error, UnicodeError, OSError) as error:
-        hint = "is it a table of text? A quotation mark that is never closed looks like this"
-        raise UserError(f"{table.name}, about line {table.line:,}: {error}", hint) from error

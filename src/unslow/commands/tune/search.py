@@ -20,7 +20,7 @@ from unslow.commands.plan.planner import planned
 from unslow.commands.plan.subjects import read_saved
 from unslow.commands.tune import TuneRequest
 from unslow.commands.verify.comparison import starting_line
-from unslow.commands.verify.rounds import MeasuredServer, Prompt, asked, prompts_of_life, warm_up
+from unslow.commands.verify.server import MeasuredServer, Prompt, asked, prompts_of_life, warm_up
 from unslow.facts.errors import UserError
 from unslow.facts.knob import Change, Knob
 from unslow.facts.machine import Cpu
@@ -41,53 +41,20 @@ from unslow.think.stats.tuning import Halving, Measured, TuneContext, TuneReport
 from unslow.think.stats.tuning_candidates import Candidate, Candidates, Hand, as_settings, candidates_of
 from unslow.think.stats.verification import work_of
 
-_OF_PLANS = ("context", "prompt", "kept", "answer", "draft", "worst_perplexity_increase")
-
-
-def check_request(request: TuneRequest) -> None:
-    """UserError where it names something that runs, or a file that it can't have."""
-    check_writable("--output", request.output)
-    if is_live(request.target):
-        raise UserError(f"{request.target} runs already, and tune starts servers of its own", "name its model")
-    if request.model and not request.is_plan:
-        raise UserError("--model names the file of a plan, and this is a model itself", "leave it out")
-
-
-def plan_request(request: TuneRequest) -> PlanRequest:
-    """The plan that is searched around, where the target is no plan itself."""
-    own = {name: getattr(request, name) for name in _OF_PLANS if name in request.given}
-    return PlanRequest(**own, model=request.target, given=frozenset(own))
-
-
-_NOTED = GIB  # Of a GPU's memory: a desktop and its browser hold less, and do not compute for long
-
-
-def company(snapshot: Snapshot, *, allowed: bool) -> tuple[str, ...]:
-    """What to say of others; UserError where the GPU is not free and nobody said that this is all right."""
-    gpus = computing_gpus(snapshot.machine.gpus.value_or(()))
-    named = [(s.runtime.name.value_or("a server"), s.runtime.url.value_or("")) for s in snapshot.subjects]
-    servers = dict.fromkeys(f"{name} at {url}" if url else name for name, url in named)
-    programs = {  # that hold much memory of a GPU that computes
-        process.pid: f"{process.name.value_or('a program')} ({process.pid})"
-        for gpu in gpus
-        for process in gpu.processes.value_or([])
-        if process.vram_bytes.value_or(0) >= _NOTED
-    }
-    seen = [*servers, *programs.values()]
-    if seen and gpus and not allowed:
-        hint = "stop them, or measure beside them with --yes: their memory is not to be had, and they slow it down"
-        raise UserError(f"others use this machine's GPU: {', '.join(seen)}", hint)
-    notes = [f"measured while others were running: {', '.join(seen)}"] if seen else []
-    return (*notes, *own_variables())
-
-
-def own_variables() -> tuple[str, ...]:
-    """Settings of llama.cpp in this program's environment, which every server started here inherits."""
-    names = sorted(name for name in os.environ if name.startswith("LLAMA_ARG_"))
-    return (f"set for all candidates by the environment: {', '.join(names)}",) if names else ()
-
-
+TOO_SLOW = 4.0  # Times the best request so far: whoever takes longer is not waited for
 _RUNTIME = "llama.cpp"
+_OF_PLANS = ("context", "prompt", "kept", "answer", "draft", "worst_perplexity_increase")
+_NOTED = GIB  # Of a GPU's memory: a desktop and its browser hold less, and do not compute for long
+_PATIENT_S = 60.0  # A start may take so long even where the whole time is shorter
+_LEAST_LIMIT_S = 10.0  # A request is given so long however fast the best one is: a first one may be slow once
+
+
+class Source(NamedTuple):
+    """A plan, the file of its model, and the request to measure with."""
+
+    plan: PlanReport
+    found: FoundModel
+    work: Work
 
 
 class Line(NamedTuple):
@@ -102,144 +69,11 @@ class Line(NamedTuple):
         return shlex.join(self.words)
 
 
-def line_of(system: System, candidate: Candidate, path: str, server: str) -> Line:
-    """How a candidate is started."""
-    model = Model(path=reported(path, "given"))
-    changes = [Change(knob, value) for knob, value in as_settings(candidate.settings).items()]
-    said = commands_for(changes, Case(model=model), system=system, program=server, name=_RUNTIME)
-    left = [(change, why) for change, why in said.left_out if change.knob is not Knob.QUANT]
-    why_not = f"{left[0][0].knob.value}: {left[0][1]}" if left else ""
-    return Line(said.argv or (server, "-m", path), why_not)
-
-
-class Source(NamedTuple):
-    """A plan, the file of its model, and the request to measure with."""
-
-    plan: PlanReport
-    found: FoundModel
-    work: Work
-
-
-def source_of(system: System, request: TuneRequest) -> Source:
-    """The plan and its model; UserError where there is nothing that can be started."""
-    plan = read_saved(request.target) if request.is_plan else planned(system, plan_request(request))
-    if plan.verdict == "impossible":
-        raise UserError(f"there is no plan to search around: {plan.reason}", plan.hint)
-    if plan.runtime != _RUNTIME:
-        raise UserError(f"the plan is for {plan.runtime}, and only {_RUNTIME} can be tuned", "plan for llama.cpp")
-    found = find_gguf_model(system, _model(plan, request) if request.is_plan else request.target, None)
-    if not os.path.isfile(found.source):  # noqa: PTH113 (a word, and no path in itself)
-        raise UserError(f"{found.name} is no file here, so it can't be started", "give the path of a GGUF file")
-    return Source(plan, found, _work(plan, request))
-
-
-def hand_of(system: System, source: Source, cpu: Cpu, draft: str | None) -> Hand:
-    """What is at hand beside the plan: of the file that it recommends, where that is another one."""
-    plan = source.plan
-    settings = plan.options[plan.recommended].settings if plan.recommended is not None else ()
-    file = str(as_settings(settings).get(Knob.MODEL_FILE) or "")
-    other = file if os.path.isfile(file) else ""  # noqa: PTH113 (the same)
-    found = find_gguf_model(system, other, None) if other else source.found
-    if draft and not (draft.lower().endswith(".gguf") and os.path.isfile(draft)):  # noqa: PTH113 (the same)
-        raise UserError(f"--draft {draft}: no GGUF file", "give the path of a small model of the same family")
-    return Hand(
-        Pieces(found.blueprint),
-        found.quant,
-        found.parameters,
-        usual_threads(cpu),
-        cpu.allowed_cpus.value_or(cpu.logical_cpus.value_or(0)),
-        os.path.abspath(draft) if draft else "",  # noqa: PTH100 (the same)
-        os.path.getsize(draft) if draft else 0,  # noqa: PTH202 (the same)
-    )
-
-
-def _work(plan: PlanReport, request: TuneRequest) -> Work:
-    """The work that the plan is for, or what the flags say; UserError where it does not fit the context."""
-    work = work_of(plan.goal)
-    if request.is_plan:
-        if "context" in request.given and request.context != plan.goal.context:
-            raise UserError("the plan in the file is for another context", "plan again with --context, and tune that")
-        asked = {"prompt_tokens": request.prompt, "kept_tokens": request.kept, "answer_tokens": request.answer}
-        work = msgspec.structs.replace(work, **{name: count for name, count in asked.items() if count is not None})
-    if work.prompt_tokens + work.kept_tokens + work.answer_tokens > plan.goal.context:
-        raise UserError("the request does not fit the plan's context", "fewer tokens, or a plan for more context")
-    return work
-
-
-def _model(plan: PlanReport, request: TuneRequest) -> str:
-    """The file that the plan is for: what the user names, else what its command lines load."""
-    options = [plan.options[plan.recommended]] if plan.recommended is not None else []
-    for option in (*options, *filter(None, [plan.current])) if not request.model else ():
-        if line := starting_line(option):
-            command = parse_command(line)
-            _, at = program_of(command.words)
-            path = parse_settings(command.words[at:], command.variables).get("model", UNSET).value
-            if path:
-                return path
-    if not request.model:
-        raise UserError(f"{request.target} does not say which file the model is in", "name it: --model FILE")
-    return request.model
-
-
-TOO_SLOW = 4.0  # Times the best request so far: whoever takes longer is not waited for
-_PATIENT_S = 60.0  # A start may take so long even where the whole time is shorter
-_LEAST_LIMIT_S = 10.0  # A request is given so long however fast the best one is: a first one may be slow once
-
-
 class Limits(NamedTuple):
     """How long a start and a request may take."""
 
     start_s: float
     request_s: float
-
-
-def limits_of(budget_s: float, left_s: float, best_s: float | None, *, is_new: bool) -> Limits:
-    """Whoever was never measured is waited for only as long as it may still be of interest, and as there is time."""
-    patient = max(_PATIENT_S, budget_s)
-    if not is_new or best_s is None:
-        return Limits(patient, patient)
-    return Limits(max(_LEAST_LIMIT_S, left_s), max(_LEAST_LIMIT_S, min(TOO_SLOW * best_s, left_s)))
-
-
-class Trial:
-    """One candidate through all its turns."""
-
-    def __init__(self, line: Line, place: Place) -> None:
-        self.party = MeasuredServer(line.text, place)
-        self.starts_s: list[float] = []
-        self._starter, self._place = CommandStarter(parse_command(line.text)), place
-
-    def turn(self, number: int, work: Work, prompts: list[Prompt], limits: Limits, progress: Progress) -> str:
-        """Measure one life, into the party's samples; why it did not run, or was too slow."""
-        own = Own(self._place.system, self._place.snapshot.machine, progress, self._starter)
-        own.timeout_s = limits.start_s
-        try:
-            with own.started({}) as bencher:
-                self.starts_s.append(own.load_s)
-                bencher.case = case_of(self._place.snapshot, bencher.subject)
-                bencher.deadline_s = limits.request_s
-                if why := warm_up(bencher, self.party, work):
-                    return _reason(bencher) or why
-                for prompt in prompts_of_life(bencher, work, prompts, own.load_s):
-                    asked(bencher, self.party, work, prompt, number)
-                    if bencher.failures:
-                        return _reason(bencher)
-                return "" if self.requests_s(number) else "its answers were too short to be timed"
-        except UserError as error:
-            return error.message
-
-    def requests_s(self, number: int) -> list[float]:
-        """What the requests of a round took."""
-        return [s.request_s for s in self.party.samples if s.round == number and s.request_s is not None]
-
-
-def _reason(bencher: Bencher) -> str:
-    if not bencher.failures:
-        return ""
-    first = bencher.failures[0]
-    if first.lasted_s >= bencher.deadline_s:
-        return f"too slow: a request took longer than {bencher.deadline_s:.0f} s"
-    return f"a request failed: {first.why}"
 
 
 def tune(request: TuneRequest, progress: Progress) -> TuneReport:
@@ -274,6 +108,127 @@ def tune(request: TuneRequest, progress: Progress) -> TuneReport:
         notes=notes, interrupted=interrupted,
     )  # fmt: skip
     return judge_tuning(candidates, tuning.measured(), tuning.halving, told)
+
+
+def check_request(request: TuneRequest) -> None:
+    """UserError where it names something that runs, or a file that it can't have."""
+    check_writable("--output", request.output)
+    if is_live(request.target):
+        raise UserError(f"{request.target} runs already, and tune starts servers of its own", "name its model")
+    if request.model and not request.is_plan:
+        raise UserError("--model names the file of a plan, and this is a model itself", "leave it out")
+
+
+def company(snapshot: Snapshot, *, allowed: bool) -> tuple[str, ...]:
+    """What to say of others; UserError where the GPU is not free and nobody said that this is all right."""
+    gpus = computing_gpus(snapshot.machine.gpus.value_or(()))
+    named = [(s.runtime.name.value_or("a server"), s.runtime.url.value_or("")) for s in snapshot.subjects]
+    servers = dict.fromkeys(f"{name} at {url}" if url else name for name, url in named)
+    programs = {  # that hold much memory of a GPU that computes
+        process.pid: f"{process.name.value_or('a program')} ({process.pid})"
+        for gpu in gpus
+        for process in gpu.processes.value_or([])
+        if process.vram_bytes.value_or(0) >= _NOTED
+    }
+    seen = [*servers, *programs.values()]
+    if seen and gpus and not allowed:
+        hint = "stop them, or measure beside them with --yes: their memory is not to be had, and they slow it down"
+        raise UserError(f"others use this machine's GPU: {', '.join(seen)}", hint)
+    notes = [f"measured while others were running: {', '.join(seen)}"] if seen else []
+    return (*notes, *own_variables())
+
+
+def own_variables() -> tuple[str, ...]:
+    """Settings of llama.cpp in this program's environment, which every server started here inherits."""
+    names = sorted(name for name in os.environ if name.startswith("LLAMA_ARG_"))
+    return (f"set for all candidates by the environment: {', '.join(names)}",) if names else ()
+
+
+def source_of(system: System, request: TuneRequest) -> Source:
+    """The plan and its model; UserError where there is nothing that can be started."""
+    plan = read_saved(request.target) if request.is_plan else planned(system, plan_request(request))
+    if plan.verdict == "impossible":
+        raise UserError(f"there is no plan to search around: {plan.reason}", plan.hint)
+    if plan.runtime != _RUNTIME:
+        raise UserError(f"the plan is for {plan.runtime}, and only {_RUNTIME} can be tuned", "plan for llama.cpp")
+    found = find_gguf_model(system, _model(plan, request) if request.is_plan else request.target, None)
+    if not os.path.isfile(found.source):  # noqa: PTH113 (a word, and no path in itself)
+        raise UserError(f"{found.name} is no file here, so it can't be started", "give the path of a GGUF file")
+    return Source(plan, found, _work(plan, request))
+
+
+def plan_request(request: TuneRequest) -> PlanRequest:
+    """The plan that is searched around, where the target is no plan itself."""
+    own = {name: getattr(request, name) for name in _OF_PLANS if name in request.given}
+    return PlanRequest(**own, model=request.target, given=frozenset(own))
+
+
+def _model(plan: PlanReport, request: TuneRequest) -> str:
+    """The file that the plan is for: what the user names, else what its command lines load."""
+    options = [plan.options[plan.recommended]] if plan.recommended is not None else []
+    for option in (*options, *filter(None, [plan.current])) if not request.model else ():
+        if line := starting_line(option):
+            command = parse_command(line)
+            _, at = program_of(command.words)
+            path = parse_settings(command.words[at:], command.variables).get("model", UNSET).value
+            if path:
+                return path
+    if not request.model:
+        raise UserError(f"{request.target} does not say which file the model is in", "name it: --model FILE")
+    return request.model
+
+
+def _work(plan: PlanReport, request: TuneRequest) -> Work:
+    """The work that the plan is for, or what the flags say; UserError where it does not fit the context."""
+    work = work_of(plan.goal)
+    if request.is_plan:
+        if "context" in request.given and request.context != plan.goal.context:
+            raise UserError("the plan in the file is for another context", "plan again with --context, and tune that")
+        asked = {"prompt_tokens": request.prompt, "kept_tokens": request.kept, "answer_tokens": request.answer}
+        work = msgspec.structs.replace(work, **{name: count for name, count in asked.items() if count is not None})
+    if work.prompt_tokens + work.kept_tokens + work.answer_tokens > plan.goal.context:
+        raise UserError("the request does not fit the plan's context", "fewer tokens, or a plan for more context")
+    return work
+
+
+def hand_of(system: System, source: Source, cpu: Cpu, draft: str | None) -> Hand:
+    """What is at hand beside the plan: of the file that it recommends, where that is another one."""
+    plan = source.plan
+    settings = plan.options[plan.recommended].settings if plan.recommended is not None else ()
+    file = str(as_settings(settings).get(Knob.MODEL_FILE) or "")
+    other = file if os.path.isfile(file) else ""  # noqa: PTH113 (the same)
+    found = find_gguf_model(system, other, None) if other else source.found
+    if draft and not (draft.lower().endswith(".gguf") and os.path.isfile(draft)):  # noqa: PTH113 (the same)
+        raise UserError(f"--draft {draft}: no GGUF file", "give the path of a small model of the same family")
+    return Hand(
+        Pieces(found.blueprint),
+        found.quant,
+        found.parameters,
+        usual_threads(cpu),
+        cpu.allowed_cpus.value_or(cpu.logical_cpus.value_or(0)),
+        os.path.abspath(draft) if draft else "",  # noqa: PTH100 (the same)
+        os.path.getsize(draft) if draft else 0,  # noqa: PTH202 (the same)
+    )
+
+
+def line_of(system: System, candidate: Candidate, path: str, server: str) -> Line:
+    """How a candidate is started."""
+    model = Model(path=reported(path, "given"))
+    changes = [Change(knob, value) for knob, value in as_settings(candidate.settings).items()]
+    said = commands_for(changes, Case(model=model), system=system, program=server, name=_RUNTIME)
+    left = [(change, why) for change, why in said.left_out if change.knob is not Knob.QUANT]
+    why_not = f"{left[0][0].knob.value}: {left[0][1]}" if left else ""
+    return Line(said.argv or (server, "-m", path), why_not)
+
+
+def _memory(plan: PlanReport) -> str:
+    known = [option for option in (*plan.options, *filter(None, [plan.current])) if option.host]
+    if not known:
+        return ""
+    host = max(option.host.total_bytes for option in known if option.host)
+    gpu = max((sum(device.total_bytes for device in option.devices) for option in known), default=0)
+    on_gpu = f"{size(gpu)} of GPUs and " if gpu else ""
+    return f"A server takes up to {on_gpu}{size(host)} of the host. "
 
 
 class Tuning:
@@ -324,11 +279,50 @@ class Tuning:
             halving.note(index, took, trial.requests_s(number))
 
 
-def _memory(plan: PlanReport) -> str:
-    known = [option for option in (*plan.options, *filter(None, [plan.current])) if option.host]
-    if not known:
+class Trial:
+    """One candidate through all its turns."""
+
+    def __init__(self, line: Line, place: Place) -> None:
+        self.party = MeasuredServer(line.text, place)
+        self.starts_s: list[float] = []
+        self._starter, self._place = CommandStarter(parse_command(line.text)), place
+
+    def turn(self, number: int, work: Work, prompts: list[Prompt], limits: Limits, progress: Progress) -> str:
+        """Measure one life, into the party's samples; why it did not run, or was too slow."""
+        own = Own(self._place.system, self._place.snapshot.machine, progress, self._starter)
+        own.timeout_s = limits.start_s
+        try:
+            with own.started({}) as bencher:
+                self.starts_s.append(own.load_s)
+                bencher.case = case_of(self._place.snapshot, bencher.subject)
+                bencher.deadline_s = limits.request_s
+                if why := warm_up(bencher, self.party, work):
+                    return _reason(bencher) or why
+                for prompt in prompts_of_life(bencher, work, prompts, own.load_s):
+                    asked(bencher, self.party, work, prompt, number)
+                    if bencher.failures:
+                        return _reason(bencher)
+                return "" if self.requests_s(number) else "its answers were too short to be timed"
+        except UserError as error:
+            return error.message
+
+    def requests_s(self, number: int) -> list[float]:
+        """What the requests of a round took."""
+        return [s.request_s for s in self.party.samples if s.round == number and s.request_s is not None]
+
+
+def limits_of(budget_s: float, left_s: float, best_s: float | None, *, is_new: bool) -> Limits:
+    """Whoever was never measured is waited for only as long as it may still be of interest, and as there is time."""
+    patient = max(_PATIENT_S, budget_s)
+    if not is_new or best_s is None:
+        return Limits(patient, patient)
+    return Limits(max(_LEAST_LIMIT_S, left_s), max(_LEAST_LIMIT_S, min(TOO_SLOW * best_s, left_s)))
+
+
+def _reason(bencher: Bencher) -> str:
+    if not bencher.failures:
         return ""
-    host = max(option.host.total_bytes for option in known if option.host)
-    gpu = max((sum(device.total_bytes for device in option.devices) for option in known), default=0)
-    on_gpu = f"{size(gpu)} of GPUs and " if gpu else ""
-    return f"A server takes up to {on_gpu}{size(host)} of the host. "
+    first = bencher.failures[0]
+    if first.lasted_s >= bencher.deadline_s:
+        return f"too slow: a request took longer than {bencher.deadline_s:.0f} s"
+    return f"a request failed: {first.why}"

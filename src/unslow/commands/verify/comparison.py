@@ -13,35 +13,30 @@ from unslow import __version__
 from unslow.commands._output import Progress
 from unslow.commands.bench.request import check_writable
 from unslow.commands.bench.server import Place as ServerPlace
-from unslow.commands.bench.server import place_of, subject_of
-from unslow.commands.diagnose.request import Discretion
+from unslow.commands.bench.server import place_of
+from unslow.commands.diagnose.discretion import Discretion
 from unslow.commands.diagnose.target import is_live
 from unslow.commands.plan.subjects import read_saved
 from unslow.commands.verify import VerifyRequest
-from unslow.commands.verify.rounds import (
-    Course,
-    MeasuredServer,
-    extent_before,
-    in_turns,
-    measure_alone,
-    one_after_the_other,
-)
+from unslow.commands.verify.rounds import Course, in_turns, measure_alone, one_after_the_other
+from unslow.commands.verify.server import MeasuredServer, check_room, extent_before
 from unslow.facts.commands import Place, parse_line
 from unslow.facts.errors import UserError
-from unslow.facts.snapshot import Subject
 from unslow.facts.stored_json import dump_stored
 from unslow.facts.verification import LARGEST_SIDE_BYTES, Side, Work, parse_side
-from unslow.look.command_line import UNSET
-from unslow.look.gguf_server_flags import parse_settings
-from unslow.look.launch.command import Command, parse_command, program_of
-from unslow.look.models.gguf import model_facts, read_gguf
-from unslow.look.system import LookError, System
+from unslow.look.launch.command import parse_command
+from unslow.look.system import LookError
 from unslow.look.system.http import is_loopback
 from unslow.look.system.live import LiveSystem
 from unslow.think.plan.report import OptionShown
 from unslow.think.stats.answers import ALLOWED
 from unslow.think.stats.verification import VerifyContext, chosen_option, judge_verification, work_of
 from unslow.think.stats.verification_report import VerifyReport, Way
+
+LARGEST_BYTES = 16 * 1024**2  # A report has some kilobytes; one with every answer in it stays far below this
+_HINT = "give a file that `unslow verify --json > FILE` wrote"
+_FORMS = "such as `unslow verify --before URL --after URL`; `unslow verify --help` has the other forms"
+_WATCHED_HZ = 2.0  # Samples of the machine in a second while one server is measured alone: enough for its clocks
 
 
 class Planned(NamedTuple):
@@ -55,52 +50,30 @@ class Planned(NamedTuple):
     url: str = ""  # Of the server that the plan was made for, where that is on this machine
 
 
-def read_plan(path: str, number: int | None) -> Planned:
-    """The plan in a file, with the option of that number or the recommended one; UserError where it is none."""
-    plan = read_saved(path)
-    option = chosen_option(plan, number)
-    if option is None:
-        there = f"it has {len(plan.options)}" if plan.options else plan.reason or "it has none"
-        hint = "give --option a number from 0 on, as in the JSON"
-        raise UserError(f"{path}: the plan has no such option: {there}", hint)
-    before = starting_line(plan.current) if plan.current else ""
-    floor = plan.goal.worst_perplexity_increase or None
-    url = plan.url if is_loopback(urlsplit(plan.url).hostname or "") else ""  # a file may say anything
-    return Planned(before, starting_line(option), work_of(plan.goal), option, floor, url)
+class _End(NamedTuple):
+    """How measuring ended: why before its time, or because the user had enough."""
+
+    why: str = ""
+    interrupted: bool = False
+    took_s: float = 0.0
 
 
-def its_server(planned: Planned) -> str:
-    """The address of the server that the plan was made for; UserError where it names none that is here."""
-    if not planned.url:
-        raise UserError("the plan names no server of this machine", "name it: a URL or a process id as the TARGET")
-    return planned.url
-
-
-def both_lines(planned: Planned, before: str, after: str) -> tuple[str, str]:
-    """What runs before and after: what the user names, else the lines of the plan; UserError where one is missing."""
-    lines = before or planned.before, after or planned.after
-    for name, line in zip(("before", "after"), lines, strict=True):
-        if not line:
-            # What else can be done
-            at = f" {planned.url}" if planned.url else " TARGET"
-            measured = f"`unslow verify --save before.json{at}`, change it, `unslow verify --against before.json{at}`"
-            by_hand = f"give the command lines: --before and --after; or {measured}"
-            raise UserError(f"the plan has no command line of a server for --{name}", by_hand)
-    return lines
-
-
-def starting_line(option: OptionShown) -> str:
-    """The first line of an option that starts a server which can be started here; empty where there is none."""
-    for command in option.commands:
-        line = parse_line(command)
-        if line.place is Place.SHELL:
-            with suppress(UserError):
-                parse_command(line.text)
-                return line.text
-    return ""
-
-
-_FORMS = "such as `unslow verify --before URL --after URL`; `unslow verify --help` has the other forms"
+def verify(request: VerifyRequest, progress: Progress) -> VerifyReport | Side:
+    """Measure what the request asks for, which may be one side to keep; UserError where nothing can be measured."""
+    request = resolve_request(request)
+    words = [word for word in (request.before, request.after) if word]
+    keys = [key for word in words for key in Discretion.about(request.api_key, word).keys]
+    discretion = Discretion(tuple(dict.fromkeys(keys)))
+    with discretion.errors():
+        shown = discretion.progress(progress)
+        planned = read_plan(request.plan, request.option) if request.plan else None
+        if planned and (request.save or request.against) and not request.after:
+            request = request._replace(after=its_server(planned))
+        if request.save:
+            return _saved(request, planned, shown, discretion)
+        if request.against:
+            return _against(request, planned, shown, discretion)
+        return _compared(request, planned, shown, discretion)
 
 
 def resolve_request(request: VerifyRequest) -> VerifyRequest:
@@ -131,129 +104,97 @@ def resolve_request(request: VerifyRequest) -> VerifyRequest:
     return request._replace(api_key=request.api_key or os.environ.get("UNSLOW_API_KEY"))
 
 
+def read_plan(path: str, number: int | None) -> Planned:
+    """The plan in a file, with the option of that number or the recommended one; UserError where it is none."""
+    plan = read_saved(path)
+    option = chosen_option(plan, number)
+    if option is None:
+        there = f"it has {len(plan.options)}" if plan.options else plan.reason or "it has none"
+        hint = "give --option a number from 0 on, as in the JSON"
+        raise UserError(f"{path}: the plan has no such option: {there}", hint)
+    before = starting_line(plan.current) if plan.current else ""
+    floor = plan.goal.worst_perplexity_increase or None
+    url = plan.url if is_loopback(urlsplit(plan.url).hostname or "") else ""  # a file may say anything
+    return Planned(before, starting_line(option), work_of(plan.goal), option, floor, url)
+
+
+def starting_line(option: OptionShown) -> str:
+    """The first line of an option that starts a server which can be started here; empty where there is none."""
+    for command in option.commands:
+        line = parse_line(command)
+        if line.place is Place.SHELL:
+            with suppress(UserError):
+                parse_command(line.text)
+                return line.text
+    return ""
+
+
+def its_server(planned: Planned) -> str:
+    """The address of the server that the plan was made for; UserError where it names none that is here."""
+    if not planned.url:
+        raise UserError("the plan names no server of this machine", "name it: a URL or a process id as the TARGET")
+    return planned.url
+
+
+def _compared(
+    request: VerifyRequest, planned: Planned | None, progress: Progress, discretion: Discretion
+) -> VerifyReport:
+    both = request.before or "", request.after or ""
+    both = both_lines(planned, *both) if planned else both
+    course = Course(_work(request, planned.work if planned else Work()), request.seconds, not request.no_answers)
+    places = _places(both, request, progress)
+    parties = []
+    for word, place in zip(both, places, strict=True):
+        parties.append(MeasuredServer(word, place, request.model, request.api_key, evict=request.evict))
+        check_room(parties[-1], place, course.work)
+    together = request.together or all(party.is_running for party in parties)
+    if not together and any(party.is_running for party in parties):
+        raise UserError("one of them runs and the other has to be started", "give two URLs or two command lines")
+    way: Way = "in_turns" if together else "one_after_the_other"
+    measure = in_turns if together else one_after_the_other
+    _announce(parties, course, progress)
+    end = _ended(places[0], lambda: measure(parties, course, places[0].system, progress))
+    before, after = (discretion.facts(party.side(course.work)) for party in parties)
+    return judge_verification(before, after, _told(request, planned, places[0], way, end))
+
+
+def both_lines(planned: Planned, before: str, after: str) -> tuple[str, str]:
+    """What runs before and after: what the user names, else the lines of the plan; UserError where one is missing."""
+    lines = before or planned.before, after or planned.after
+    for name, line in zip(("before", "after"), lines, strict=True):
+        if not line:
+            # What else can be done
+            at = f" {planned.url}" if planned.url else " TARGET"
+            measured = f"`unslow verify --save before.json{at}`, change it, `unslow verify --against before.json{at}`"
+            by_hand = f"give the command lines: --before and --after; or {measured}"
+            raise UserError(f"the plan has no command line of a server for --{name}", by_hand)
+    return lines
+
+
+def _places(words: Sequence[str], request: VerifyRequest, progress: Progress) -> list[ServerPlace]:
+    """Where each of them is; two that are started share one look at the machine."""
+    places: list[ServerPlace] = []
+    for word in words:
+        if places and not is_live(word) and not is_live(words[0]):
+            places.append(places[0])
+        else:
+            places.append(place_of(word if is_live(word) else None, request.api_key or "", progress))
+    return places
+
+
 def _work(request: VerifyRequest, usual: Work) -> Work:
     """The request to measure with: what the flags say, and otherwise what is usual here."""
     asked = {"prompt_tokens": request.prompt, "kept_tokens": request.kept, "answer_tokens": request.answer}
     return msgspec.structs.replace(usual, **{name: count for name, count in asked.items() if count is not None})
 
 
-def _allowed_rise(request: VerifyRequest, planned: Planned | None) -> float:
-    """The rise of perplexity that passes: by the flag, by the plan, else the usual one."""
-    return next(rise for rise in (request.allow, planned and planned.floor, ALLOWED) if rise is not None)
-
-
-_OVERRIDES = "--override-kv"  # With it, a file may be said to be trained for more than it says itself
-
-
-def check_room(party: MeasuredServer, place: ServerPlace, work: Work) -> None:
-    """UserError where the context is known and the request is longer."""
-    if party.command:
-        room = context_of_command(place.system, party.command)
-    else:
-        subject = subject_of(place.snapshot, party.model) or Subject()
-        room = subject.runtime.context_per_slot.value_or(subject.runtime.context_length.value_or(None))
-    need = work.kept_tokens + work.prompt_tokens + work.answer_tokens
-    if room is None or need <= room:
-        return
-    kept = f"{work.kept_tokens:,} tokens kept, " if work.kept_tokens else ""
-    asked = f"{kept}a prompt of {work.prompt_tokens:,} and an answer of {work.answer_tokens:,} tokens"
-    hint = "ask for less with --prompt, --kept and --answer, or give it a larger context"
-    raise UserError(f"{asked} do not fit: {party.what} has a context of {room:,}", hint)
-
-
-def context_of_command(system: System, command: Command) -> int | None:
-    """The most that one request may have by the command line, or by the model; None where neither tells."""
-    program, at = program_of(command.words)
-    own = command.words[at:]
-    if program.name == "llama.cpp":
-        # llama-server cuts a slot's context to what the model was trained for (`n_ctx_slot` in server-context.cpp).
-        told = parse_settings(own, command.variables)
-        given, path = (told.get(name, UNSET).value for name in ("context", "model"))
-        trained = None
-        if path and not any(word.startswith(_OVERRIDES) for word in own):
-            with suppress(LookError):  # whoever starts it says it better
-                trained = model_facts(read_gguf(system, path)).context_trained.value_or(None)
-        known = [count for count in (_count(given), trained) if count]
-        return min(known, default=None)
-    name = program.spelled["context"][0] if "context" in program.spelled else ""
-    values = [own[end - 1].rpartition("=")[2] for flag, _, end in program.places(own) if flag == name]
-    return _count(values[-1]) if values else None
-
-
-def _count(word: str) -> int | None:
-    """A number of tokens; None of a word that is none, and of 0, which stands for the model's own."""
-    return int(word) or None if word.isdecimal() and len(word) <= 12 else None  # noqa: PLR2004 (digits of any context)
-
-
-LARGEST_BYTES = 16 * 1024**2  # A report has some kilobytes; one with every answer in it stays far below this
-_HINT = "give a file that `unslow verify --json > FILE` wrote"
-
-
-def read_verified(path: str) -> VerifyReport:
-    """The report in a file; UserError where it holds none."""
-    try:
-        data = LiveSystem().read_bytes(path, LARGEST_BYTES)
-        report = msgspec.json.decode(data, type=VerifyReport)
-    except LookError as error:
-        raise UserError(f"{path}: {error.why}", _HINT) from error
-    except msgspec.DecodeError as error:
-        raise UserError(f"{path} is no report of `unslow verify`: {error}", _HINT) from error
-    if not report.schema.startswith("unslow.verify/"):
-        raise UserError(f"{path} is no report of `unslow verify`", _HINT)
-    return report
-
-
-_WATCHED_HZ = 2.0  # Samples of the machine in a second while one server is measured alone: enough for its clocks
-
-
-def verify(request: VerifyRequest, progress: Progress) -> VerifyReport | Side:
-    """Measure what the request asks for, which may be one side to keep; UserError where nothing can be measured."""
-    request = resolve_request(request)
-    words = [word for word in (request.before, request.after) if word]
-    keys = [key for word in words for key in Discretion.about(request.api_key, word).keys]
-    discretion = Discretion(tuple(dict.fromkeys(keys)))
-    with discretion.errors():
-        shown = discretion.progress(progress)
-        planned = read_plan(request.plan, request.option) if request.plan else None
-        if planned and (request.save or request.against) and not request.after:
-            request = request._replace(after=its_server(planned))
-        if request.save:
-            return _saved(request, planned, shown, discretion)
-        if request.against:
-            return _against(request, planned, shown, discretion)
-        both = request.before or "", request.after or ""
-        both = both_lines(planned, *both) if planned else both
-        course = Course(_work(request, planned.work if planned else Work()), request.seconds, not request.no_answers)
-        places = _places(both, request, shown)
-        parties = []
-        for word, place in zip(both, places, strict=True):
-            parties.append(MeasuredServer(word, place, request.model, request.api_key, evict=request.evict))
-            check_room(parties[-1], place, course.work)
-        together = request.together or all(party.is_running for party in parties)
-        if not together and any(party.is_running for party in parties):
-            raise UserError("one of them runs and the other has to be started", "give two URLs or two command lines")
-        way: Way = "in_turns" if together else "one_after_the_other"
-        measure = in_turns if together else one_after_the_other
-        _announce(parties, course, shown)
-        end = _ended(places[0], lambda: measure(parties, course, places[0].system, shown))
-        before, after = (discretion.facts(party.side(course.work)) for party in parties)
-        return judge_verification(before, after, _told(request, planned, places[0], way, end))
-
-
-def write_report(report: msgspec.Struct, path: str) -> None:
-    """Write the report as JSON; UserError where it can't be."""
-    try:
-        Path(path).write_bytes(msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n")
-    except OSError as error:
-        raise UserError(f"{path}: {error.strerror or error}", "name a file in a folder that exists") from error
-
-
-class _End(NamedTuple):
-    """How measuring ended: why before its time, or because the user had enough."""
-
-    why: str = ""
-    interrupted: bool = False
-    took_s: float = 0.0
+def _announce(parties: Sequence[MeasuredServer], course: Course, progress: Progress) -> None:
+    work = course.work
+    deep = f" after {work.kept_tokens} that the cache has" if work.kept_tokens else ""
+    progress.say(
+        f"asking for {work.answer_tokens} tokens after a prompt of {work.prompt_tokens}{deep}, for about "
+        f"{course.seconds:.0f} s: {' and '.join(party.what for party in parties)}; Ctrl-C keeps what was measured"
+    )
 
 
 def _ended(place: ServerPlace, measure: Callable[[], str]) -> _End:
@@ -280,33 +221,9 @@ def _told(request: VerifyRequest, planned: Planned | None, place: ServerPlace, w
     )
 
 
-def _places(words: Sequence[str], request: VerifyRequest, progress: Progress) -> list[ServerPlace]:
-    """Where each of them is; two that are started share one look at the machine."""
-    places: list[ServerPlace] = []
-    for word in words:
-        if places and not is_live(word) and not is_live(words[0]):
-            places.append(places[0])
-        else:
-            places.append(place_of(word if is_live(word) else None, request.api_key or "", progress))
-    return places
-
-
-def _announce(parties: Sequence[MeasuredServer], course: Course, progress: Progress) -> None:
-    work = course.work
-    deep = f" after {work.kept_tokens} that the cache has" if work.kept_tokens else ""
-    progress.say(
-        f"asking for {work.answer_tokens} tokens after a prompt of {work.prompt_tokens}{deep}, for about "
-        f"{course.seconds:.0f} s: {' and '.join(party.what for party in parties)}; Ctrl-C keeps what was measured"
-    )
-
-
-def _alone(request: VerifyRequest, course: Course, progress: Progress) -> tuple[MeasuredServer, ServerPlace, _End]:
-    word = request.after or ""
-    (place,) = _places([word], request, progress)
-    party = MeasuredServer(word, place, request.model, request.api_key, evict=request.evict, hz=_WATCHED_HZ)
-    check_room(party, place, course.work)
-    _announce([party], course, progress)
-    return party, place, _ended(place, lambda: measure_alone(party, course, place.system, progress))
+def _allowed_rise(request: VerifyRequest, planned: Planned | None) -> float:
+    """The rise of perplexity that passes: by the flag, by the plan, else the usual one."""
+    return next(rise for rise in (request.allow, planned and planned.floor, ALLOWED) if rise is not None)
 
 
 def _saved(request: VerifyRequest, planned: Planned | None, progress: Progress, discretion: Discretion) -> Side:
@@ -341,3 +258,34 @@ def _against(
     course = Course(work, request.seconds, compares, extent_before(before))
     party, place, end = _alone(request, course, progress)
     return judge_verification(before, discretion.facts(party.side(work)), _told(request, planned, place, "apart", end))
+
+
+def _alone(request: VerifyRequest, course: Course, progress: Progress) -> tuple[MeasuredServer, ServerPlace, _End]:
+    word = request.after or ""
+    (place,) = _places([word], request, progress)
+    party = MeasuredServer(word, place, request.model, request.api_key, evict=request.evict, hz=_WATCHED_HZ)
+    check_room(party, place, course.work)
+    _announce([party], course, progress)
+    return party, place, _ended(place, lambda: measure_alone(party, course, place.system, progress))
+
+
+def write_report(report: msgspec.Struct, path: str) -> None:
+    """Write the report as JSON; UserError where it can't be."""
+    try:
+        Path(path).write_bytes(msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n")
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror or error}", "name a file in a folder that exists") from error
+
+
+def read_verified(path: str) -> VerifyReport:
+    """The report in a file; UserError where it holds none."""
+    try:
+        data = LiveSystem().read_bytes(path, LARGEST_BYTES)
+        report = msgspec.json.decode(data, type=VerifyReport)
+    except LookError as error:
+        raise UserError(f"{path}: {error.why}", _HINT) from error
+    except msgspec.DecodeError as error:
+        raise UserError(f"{path} is no report of `unslow verify`: {error}", _HINT) from error
+    if not report.schema.startswith("unslow.verify/"):
+        raise UserError(f"{path} is no report of `unslow verify`", _HINT)
+    return report

@@ -166,14 +166,14 @@ def models(_desk: ServerState, _question: Question) -> Any:
 
 def causes(_desk: ServerState, _question: Question) -> list[CausePage]:
     """Every cause that is known."""
-    from unslow.commands.explain.pages import pages
+    from unslow.commands.explain import causes as pages
 
     return [CausePage(**msgspec.structs.asdict(page)) for page in pages()]
 
 
 def explain(_desk: ServerState, question: Question) -> CausePage:
     """One of them."""
-    from unslow.commands.explain.pages import page
+    from unslow.commands.explain import explain as page
 
     return CausePage(**msgspec.structs.asdict(page(question.path["cause"])))
 

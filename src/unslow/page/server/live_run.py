@@ -9,12 +9,14 @@ from unslow.commands._diagnosis_options import Looking
 from unslow.commands._fix_commands import spelled
 from unslow.commands._output import Silent
 from unslow.commands.bench import BenchRequest
-from unslow.commands.bench.bencher import QUICK as QUICK_PROTOCOL
-from unslow.commands.bench.bencher import STANDARD, requests_for
 from unslow.commands.bench.measurement import benchmark
+from unslow.commands.bench.protocol import QUICK as QUICK_PROTOCOL
+from unslow.commands.bench.protocol import STANDARD, requests_for
 from unslow.commands.bench.server import place_of
+from unslow.commands.diagnose.discretion import Discretion
 from unslow.commands.diagnose.look import Looked, with_log_of, with_notes
-from unslow.commands.diagnose.request import EVICT, EVICTED, QUICK, Discretion, limits_of, refusal, wish_of
+from unslow.commands.diagnose.permission import EVICT, EVICTED, refusal
+from unslow.commands.diagnose.request import QUICK, limits_of, wish_of
 from unslow.commands.diagnose.target import is_live
 from unslow.commands.diagnose.visit import ANYWAY, NONE_SENT, Visit
 from unslow.facts.bench import Bench

@@ -115,7 +115,7 @@ def test_failures_end_it_and_are_counted(wording):
     assert len(bencher.failures) == len(prompts) == 2
 
 
-def test_ctrl_c_keeps_what_was_measured(monkeypatch: pytest.MonkeyPatch):
+def test_ctrl_c_keeps_what_was_measured(monkeypatch: pytest.MonkeyPatch, wording):
     with served(slots=100) as (bencher, _):
         real = bencher.together
 
@@ -129,7 +129,7 @@ def test_ctrl_c_keeps_what_was_measured(monkeypatch: pytest.MonkeyPatch):
         found = users.sweep(bencher, Limits(tokens=8, repeats=1))
     assert bencher.interrupted
     assert bencher.slot == 3
-    assert found.stopped_early == "stopped by the user"
+    wording(found.stopped_early)
     assert found.points[0].figures[TOGETHER].count == 1
 
 

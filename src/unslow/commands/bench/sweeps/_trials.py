@@ -5,12 +5,12 @@ from typing import NamedTuple
 
 from unslow.commands.bench.bencher import Bencher, Wanted
 from unslow.commands.bench.server import Own
-from unslow.commands.bench.sweeps import Limits, until_stopped
-from unslow.facts.bench import DECODE, LOAD, PREFILL, Pass, Sweep, SweepPoint
+from unslow.commands.bench.sweeps import Limits
+from unslow.facts.bench import DECODE, LOAD, PREFILL, Pass, SweepPoint
 from unslow.facts.errors import UserError
 from unslow.facts.runtime import Runtime
 from unslow.facts.values import Known
-from unslow.think.stats.best_value import FELT, Sample, choose_value, contenders, gains_no_more, is_clear, judge_batch
+from unslow.think.stats.best_value import Sample
 from unslow.think.stats.figures import FEWEST_TOKENS, SHORTEST_CLIENT_PROMPT, SHORTEST_PROMPT, decode_rate, prefill_rate
 from unslow.think.stats.repeats import spread_of
 
@@ -155,59 +155,3 @@ def answer_or_retry(bencher: Bencher, wanted: Wanted) -> Pass:
 def in_turn(values: Sequence[int], number: int) -> list[int]:
     """The values of a round: there and back again, so that what changes with time weighs on none of them."""
     return list(values) if number % 2 else list(reversed(values))
-
-
-USUAL = (64, 128, 256, 512, 1024, 2048, 4096)
-PROMPT_S, QUICK_TOKENS = 10.0, 16
-NEAR, MOST_CONTENDERS = 0.15, 4
-
-Settings = Callable[[int, Runtime], dict[str, int]]
-
-
-def sweep_batches(
-    own: Own, limits: Limits, axis: str, settings: Settings, current_of: Callable[[Runtime], int | None]
-) -> Sweep:
-    """The sweep over sizes; `settings` are those of a size, given what the server has otherwise."""
-    own.need(axis)
-    seen: list[Pace] = []
-    trials = Trials(own, axis, lambda size: settings(size, seen[0].runtime), limits)
-    stopped = until_stopped(own, lambda: _explored(trials, seen, current_of))
-    current = current_of(seen[0].runtime) if seen else None
-    judged = judge_batch(axis, trials.samples(PREFILL), current, trials.memory())
-    return Sweep(axis=axis, points=trials.points(), stopped_early=stopped, **judged._asdict())
-
-
-def _explored(trials: Trials, seen: list[Pace], current_of: Callable[[Runtime], int | None]) -> str:
-    seen.append(trials.pace())
-    trials.tokens = min(trials.tokens, QUICK_TOKENS)
-    current = current_of(seen[0].runtime)
-    wanted = sorted({max(1, int(value)) for value in trials.limits.values})
-    trials.prompt_tokens = seen[0].prompt(PROMPT_S, max(wanted or USUAL), trials.tokens)
-    usual = sorted({*USUAL, *([current] if current else [])})
-    values = wanted or [value for value in usual if value <= trials.prompt_tokens]
-    for value in values:  # from small to large, until nothing more is gained
-        if not trials.has_time():
-            return OUT_OF_TIME
-        trials.measure(value, 1)
-        if not trials.limits.values and gains_no_more(trials.speeds(PREFILL), FELT):
-            break
-    if not trials.samples(PREFILL):
-        return "no server answered"
-    why = _sure(trials, [current] if current in values and current is not None else [])
-    left = [value for value in USUAL if value > trials.prompt_tokens]
-    if wanted or not left:
-        return why
-    large = f"sizes from {left[0]} on were left out: a prompt that fills them takes too long, or has no room"
-    return f"{why}; {large}" if why else large
-
-
-def _sure(trials: Trials, always: list[int]) -> str:
-    rounds = max(2, trials.limits.repeats)
-    for number in range(2, rounds + 1):
-        for value in in_turn(contenders(trials.samples(PREFILL), always, NEAR, MOST_CONTENDERS), number):
-            if not trials.has_time():
-                return OUT_OF_TIME
-            trials.measure(value, number)
-        if number < rounds and is_clear(choose_value(trials.samples(PREFILL))):
-            return f"clear after {number} of {rounds} rounds"
-    return ""

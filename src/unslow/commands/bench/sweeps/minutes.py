@@ -17,28 +17,14 @@ from unslow.look.system import LookError, System
 from unslow.think.stats.drift import Outage, Timeline, availability_line
 from unslow.think.stats.figures import decode_rate
 
-SHORTEST_S, LONGEST_S = 0.25, 10.0  # Between two looks: soon enough to lose little, seldom enough to be no load
-_LOOK_TIMEOUT_S = 3.0
-_HEALTH = {"llama.cpp": "/health", "vLLM": "/health", "SGLang": "/health", "TGI": "/health", "Ollama": "/api/version"}
-
-
-def is_there(system: System, target: Target) -> bool:
-    """Whether the server answers a cheap question as one that could answer others; one that loads does not."""
-    try:
-        path = _HEALTH.get(target.runtime, "/v1/models")
-        return target.server(system).ask(path, timeout_s=_LOOK_TIMEOUT_S).status < HTTPStatus.INTERNAL_SERVER_ERROR
-    except LookError:
-        return False
-
-
 AXIS = "minutes"
 OWN_SERVER = False
-
 USUAL_MINUTES = 5.0
 REQUEST_S = 5.0
 """About how long a request shall take: long enough for its speed to say something, short enough to see changes."""
 SILENCE_S, DEADLINE_S = 60.0, 900.0
 """Short questions: a server that says nothing for a minute has stalled, whatever it is."""
+SHORTEST_S, LONGEST_S = 0.25, 10.0  # Between two looks: soon enough to lose little, seldom enough to be no load
 MOST_POINTS = 240
 _FEWEST_TOKENS, _MOST_TOKENS = 16, 2048
 _SLICES_OF_SHORT, _REQUESTS_OF_SLICE = 10, 3
@@ -46,6 +32,8 @@ _MINUTE_S = 60.0
 _SHORTEST_MINUTES, _LONGEST_MINUTES = 0.05, 2 * 24 * 60.0
 _NEVER, _NEVER_S = 20, 120.0
 _LONG_MINUTES, _FAR_FALLEN, _JUDGED_EVERY = 20.0, 0.10, 5
+_LOOK_TIMEOUT_S = 3.0
+_HEALTH = {"llama.cpp": "/health", "vLLM": "/health", "SGLang": "/health", "TGI": "/health", "Ollama": "/api/version"}
 
 
 def sweep(bencher: Bencher, limits: Limits) -> Sweep:
@@ -198,3 +186,12 @@ class _Run:
             outages=self._outages,
             seen=self._seen,
         )
+
+
+def is_there(system: System, target: Target) -> bool:
+    """Whether the server answers a cheap question as one that could answer others; one that loads does not."""
+    try:
+        path = _HEALTH.get(target.runtime, "/v1/models")
+        return target.server(system).ask(path, timeout_s=_LOOK_TIMEOUT_S).status < HTTPStatus.INTERNAL_SERVER_ERROR
+    except LookError:
+        return False

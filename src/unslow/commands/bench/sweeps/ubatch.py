@@ -2,7 +2,7 @@
 
 from unslow.commands.bench.server import Own
 from unslow.commands.bench.sweeps import Limits
-from unslow.commands.bench.sweeps._trials import sweep_batches
+from unslow.commands.bench.sweeps.batch import sweep_batches
 from unslow.facts.bench import Sweep
 from unslow.facts.runtime import Runtime
 

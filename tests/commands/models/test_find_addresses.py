@@ -2,7 +2,7 @@
 
 import pytest
 
-from unslow.commands.models.stored import is_address, model_of_address
+from unslow.commands.models.find import is_address, model_of_address
 from unslow.facts.errors import UserError
 
 

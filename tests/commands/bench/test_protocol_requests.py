@@ -9,7 +9,8 @@ import pytest
 from doubles import Quiet
 from simulated_server import SimulatedServer
 
-from unslow.commands.bench.bencher import QUICK, SETTLE, STANDARD, Bencher, requests_for, run_protocol
+from unslow.commands.bench.bencher import Bencher
+from unslow.commands.bench.protocol import QUICK, SETTLE, STANDARD, requests_for, run_protocol
 from unslow.facts.snapshot import Subject
 from unslow.look.bench.prompts import PROMPTS
 from unslow.look.requests import Target

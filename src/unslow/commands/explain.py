@@ -5,10 +5,15 @@ examples:
   unslow explain weights_spill_to_ram
 """
 
+import difflib
+import importlib
 from typing import Annotated
 
 from unslow.commands._request import Option, Request
+from unslow.facts.errors import UserError
 from unslow.think.report import Page
+
+_VERDICT = "normal_for_this_hardware"
 
 
 class ExplainRequest(Request, frozen=True, kw_only=True):
@@ -41,13 +46,33 @@ def explain(cause: str) -> Page:
 
     cause: the id of a cause, such as weights_spill_to_ram; `causes` lists them
     """
-    from unslow.commands.explain.pages import page
+    from unslow.think.causes import cause_ids
 
-    return page(cause)
+    wanted, known = cause.replace("-", "_"), [*cause_ids(), _VERDICT]  # kebab-case is understood too
+    if wanted not in known:
+        near = difflib.get_close_matches(wanted, known, 1)
+        hint = f"did you mean {near[0]}?" if near else "`unslow explain` lists them"
+        raise UserError(f"there is no cause {cause!r}", hint)
+    return _page_of_verdict() if wanted == _VERDICT else _page_of_cause(wanted)
 
 
 def causes() -> tuple[Page, ...]:
     """Every cause that can be found, in alphabetical order, and the verdict "normal" last."""
-    from unslow.commands.explain.pages import pages
+    from unslow.think.causes import cause_ids
 
-    return tuple(pages())
+    return (*map(_page_of_cause, cause_ids()), _page_of_verdict())
+
+
+def _page_of_cause(name: str) -> Page:
+    """From the docstring of its module; no other cause is imported."""
+    module = importlib.import_module(f"unslow.think.causes.{name}")
+    cause, text = module.CAUSE, (module.__doc__ or "").strip()
+    needs = tuple(need if isinstance(need, str) else " or ".join(need) for need in cause.needs)
+    return Page(id=name, title=cause.title, phase=cause.phase, needs=needs, explains=cause.explains, text=text)
+
+
+def _page_of_verdict() -> Page:
+    from unslow.think.judge import normal_for_this_hardware
+
+    text = normal_for_this_hardware.__doc__ or ""
+    return Page(id=_VERDICT, title=normal_for_this_hardware.TITLE, phase="verdict", text=text)

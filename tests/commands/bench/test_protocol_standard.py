@@ -4,7 +4,8 @@ import pytest
 from doubles import Quiet
 from simulated_server import SimulatedServer
 
-from unslow.commands.bench.bencher import QUICK, STANDARD, Bencher, Wanted, about, run_protocol, spans_of
+from unslow.commands.bench.bencher import Bencher, Wanted, spans_of
+from unslow.commands.bench.protocol import QUICK, STANDARD, about, run_protocol
 from unslow.facts.bench import DECODE, Pass
 from unslow.facts.snapshot import Subject
 from unslow.look.requests import Target
@@ -55,9 +56,9 @@ def test_a_server_that_never_answers_is_given_up_at_once():
     assert [failure.kind for failure in bencher.failures] == ["refused"] * 3
 
 
-def test_a_server_that_dies_on_the_way_leaves_what_was_measured():
+def test_a_server_that_dies_on_the_way_leaves_what_was_measured(wording):
     bencher = bencher_of(SimulatedServer(is_up=lambda now: now < 40))
-    assert "in a row failed" in run_protocol(bencher, STANDARD)
+    wording(run_protocol(bencher, STANDARD))
     assert counted(bencher)
     assert len(bencher.failures) == 3
 

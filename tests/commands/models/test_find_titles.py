@@ -2,7 +2,7 @@
 
 import pytest
 
-from unslow.commands.models.stored import model_title, one_line
+from unslow.commands.models.find import model_title, one_line
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 import pytest
 
-from unslow.commands.diagnose.request import caution, pushes_out, refusal, version_of
+from unslow.commands.diagnose.permission import caution, pushes_out, refusal, version_of
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import Unknown, reported
@@ -11,10 +11,10 @@ def runtime(name: str, **facts) -> Runtime:
     return Runtime(**{k: v if isinstance(v, Unknown) else reported(v, "x") for k, v in known.items()})
 
 
-def test_a_busy_vllm_is_only_observed():
+def test_a_busy_vllm_is_only_observed(wording):
     busy = refusal(Subject(runtime=runtime("vLLM", running_requests=2)))
     assert busy
-    assert "busy with 2 requests" in busy.why
+    wording(busy.why, tells="2")
 
 
 def test_a_server_that_can_not_say_whether_it_is_busy_is_measured_with_a_word_of_care():
