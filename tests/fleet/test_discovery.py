@@ -2,9 +2,10 @@
 
 import pytest
 
-from unslow.fleet.discovery import Target, engines_of, plain, port_of, quick_key, short, without_port
+from unslow.fleet.engines import Target, engines_of
+from unslow.fleet.labels import plain, port_of, quick_key, short, without_port
+from unslow.fleet.pods import version_of, workload
 from unslow.fleet.queries import Labels
-from unslow.fleet.reading import version_of, workload
 
 
 def engines(*all_labels, samples=()):

@@ -70,12 +70,66 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     """What a reader must know: restarted within the window, twice the same labels, scraped only half of the time."""
 
 
+ENGINE = {
+    "up": "share of the window in which it was scraped",
+    "samples": "scrapes in the window",
+    "running": "requests being answered, mean",
+    "running_spread": "standard deviation of running: tells how many share a step while it works, pauses left out",
+    "waiting": "requests that wait for a place, mean",
+    "generated_tokens_per_s": "tokens of all answers together",
+    "prompt_tokens_per_s": "tokens of all prompts together, those computed where it tells",
+    "preemptions": "requests thrown out of the cache in the window",
+    "cache_used": "share of the KV cache in use, mean",
+    "tokens_counted": "tokens of answers in the window: fewer than a few dozen tell no speed",
+    "token_gap_s": "seconds between two tokens of one request, mean over tokens",
+    "decode_tokens_per_busy_s": "tokens by the seconds that the engine says it spent on them (llama.cpp)",
+    "first_token_s": "seconds until the first token, mean",
+    "queue_s": "seconds that a request waits before it is read, mean",
+    "request_s": "seconds that a whole request takes, mean",
+    "prompt_tokens": "tokens of a prompt, mean",
+    "answer_tokens": "tokens of an answer, mean",
+    "prefix_hit_rate": "share of prompt tokens found in the cache",
+    "draft_acceptance": "share of drafted tokens that were accepted",
+    "places": "requests that it can answer at once",
+    "context_tokens": "its context",
+    "kv_tokens": "tokens that its KV cache can hold, where a gauge tells (vLLM: `info`)",
+    "asleep": "1 where it sleeps",
+    "token_gap_before_s": "token_gap_s at the time that it is compared with",
+    "decode_tokens_per_busy_s_before": "decode_tokens_per_busy_s at that time",
+    "running_before": "running at that time",
+}
+GPU = {
+    "vram_total_bytes": "its memory", "vram_used_max_bytes": "the most that is in use",
+    "vram_free_bytes": "the least",
+    "gtt_used_bytes": "system memory that an AMD GPU uses",
+    "busy": "share of the time that a kernel ran, mean", "memory_busy": "of its memory, mean",
+    "clock_hz": "mean while busy where that is known, else mean", "clock_max_hz": "the highest it may have",
+    "memory_clock_hz": "mean", "temperature_max_c": "the most",
+    "memory_temperature_max_c": "the most",
+    "power_max_w": "the most", "power_limit_w": "as it is set",
+    "power_limit_default_w": "as it was made",
+    "thermal_throttled": "share of the window in which heat held its clocks down",
+    "power_throttled": "share in which a power limit or brake did",
+    "pcie_generation": "now", "pcie_generation_max": "at most", "pcie_width": "now", "pcie_width_max": "at most",
+}  # fmt: skip
+HOST = {
+    "cpus": "logical processors", "busy_cpus": "of them in use, mean", "load_1min": "mean",
+    "memory_total_bytes": "", "memory_available_bytes": "the least", "swap_used_bytes": "the most",
+    "swap_total_bytes": "",
+    "swapped_in_bytes_per_s": "mean", "swapped_out_bytes_per_s": "mean",
+    "cpu_pressure": "share of the window in which somebody waited for a processor", "memory_pressure": "for memory",
+    "io_pressure": "for a disk",
+    "package_throttles": "times it was too hot, in the window",
+    "quota_cpus": "of the engine's container", "cpu_throttled": "share of its periods that were cut short",
+    "memory_limit_bytes": "of the engine's container", "numa_nodes": "memory nodes",
+}  # fmt: skip
 Raw = Mapping[str, tuple[int, float, str]]
 _MEANS = ("token_gap_s", "first_token_s", "queue_s", "request_s", "prompt_tokens", "answer_tokens")
 _SHARES = {"prefix_hit_rate": ("prefix_hits", "prefix_queries"), "draft_acceptance": ("drafts_accepted", "drafts_made")}
 RATIOS = {name: (f"{name}_sum", f"{name}_count") for name in _MEANS} | _SHARES
 """What Prometheus divides itself: one series in its answer instead of two."""
 _BUSY = {"decode_tokens_per_busy_s": ("decode_tokens", "decode_busy_s")}
+_BEFORE = {"token_gap_before_s": "token_gap_s", "decode_tokens_per_busy_s_before": "decode_tokens_per_busy_s"}
 _AS_READ = (
     "up", "samples", "running", "running_spread", "waiting", "generated_tokens_per_s",
     "prompt_tokens_per_s", "preemptions", "cache_used", "places", "context_tokens",
@@ -87,7 +141,6 @@ COUNTED = (*_MEANS, *_SHARES, *_BUSY, "generated_tokens_per_s", "prompt_tokens_p
 _HELD = ("thermal_throttled", "power_throttled")
 LEAST = 1.0  # Of events in the window: an increase of less is a rest of extrapolation
 _ENOUGH = 50.0  # Of tokens: fewer say more of first tokens than of speed
-_BEFORE = {"token_gap_before_s": "token_gap_s", "decode_tokens_per_busy_s_before": "decode_tokens_per_busy_s"}
 
 
 def engine_readings(raw: Raw, window_s: float) -> dict[str, Reading]:
@@ -109,6 +162,22 @@ def engine_readings(raw: Raw, window_s: float) -> dict[str, Reading]:
         if name in found and not 0 <= found[name].value <= 1 + 1e-6:
             del found[name]  # more hits than questions: two things that don't belong together
     return found
+
+
+def _quotient(raw: Raw, top: str, bottom: str, least: float = LEAST) -> Reading | None:
+    """A mean, where there was something to take it of."""
+    if top not in raw or bottom not in raw or raw[bottom][1] < least or raw[bottom][1] <= 0:
+        return None
+    if top.endswith("_tokens") and raw[top][1] < _ENOUGH:
+        return None
+    return Reading(raw[top][1] / raw[bottom][1], source_of_ratio(top, raw[top][2], raw[bottom][2]))
+
+
+def source_of_ratio(top: str, above: str, below: str) -> str:
+    """Where a mean or a share comes from, by the sources of what was divided."""
+    if top.endswith("_sum"):
+        return below.replace("_count,", ",").replace("counted over", "mean of")
+    return f"{above.partition(',')[0]} by {below}"
 
 
 def gpu_readings(raw: Raw) -> dict[str, Reading]:
@@ -142,76 +211,3 @@ def host_readings(raw: Raw) -> dict[str, Reading]:
     if free and "swap_total_bytes" in found:
         found["swap_used_bytes"] = Reading(max(0.0, found["swap_total_bytes"].value - free.value), free.source)
     return found
-
-
-def _quotient(raw: Raw, top: str, bottom: str, least: float = LEAST) -> Reading | None:
-    """A mean, where there was something to take it of."""
-    if top not in raw or bottom not in raw or raw[bottom][1] < least or raw[bottom][1] <= 0:
-        return None
-    if top.endswith("_tokens") and raw[top][1] < _ENOUGH:
-        return None
-    return Reading(raw[top][1] / raw[bottom][1], source_of_ratio(top, raw[top][2], raw[bottom][2]))
-
-
-def source_of_ratio(top: str, above: str, below: str) -> str:
-    """Where a mean or a share comes from, by the sources of what was divided."""
-    if top.endswith("_sum"):
-        return below.replace("_count,", ",").replace("counted over", "mean of")
-    return f"{above.partition(',')[0]} by {below}"
-
-
-ENGINE = {
-    "up": "share of the window in which it was scraped",
-    "samples": "scrapes in the window",
-    "running": "requests being answered, mean",
-    "running_spread": "standard deviation of running: tells how many share a step while it works, pauses left out",
-    "waiting": "requests that wait for a place, mean",
-    "generated_tokens_per_s": "tokens of all answers together",
-    "prompt_tokens_per_s": "tokens of all prompts together, those computed where it tells",
-    "preemptions": "requests thrown out of the cache in the window",
-    "cache_used": "share of the KV cache in use, mean",
-    "tokens_counted": "tokens of answers in the window: fewer than a few dozen tell no speed",
-    "token_gap_s": "seconds between two tokens of one request, mean over tokens",
-    "decode_tokens_per_busy_s": "tokens by the seconds that the engine says it spent on them (llama.cpp)",
-    "first_token_s": "seconds until the first token, mean",
-    "queue_s": "seconds that a request waits before it is read, mean",
-    "request_s": "seconds that a whole request takes, mean",
-    "prompt_tokens": "tokens of a prompt, mean",
-    "answer_tokens": "tokens of an answer, mean",
-    "prefix_hit_rate": "share of prompt tokens found in the cache",
-    "draft_acceptance": "share of drafted tokens that were accepted",
-    "places": "requests that it can answer at once",
-    "context_tokens": "its context",
-    "kv_tokens": "tokens that its KV cache can hold, where a gauge tells (vLLM: `info`)",
-    "asleep": "1 where it sleeps",
-    "token_gap_before_s": "token_gap_s at the time that it is compared with",
-    "decode_tokens_per_busy_s_before": "decode_tokens_per_busy_s at that time",
-    "running_before": "running at that time",
-}
-
-GPU = {
-    "vram_total_bytes": "its memory", "vram_used_max_bytes": "the most that is in use",
-    "vram_free_bytes": "the least",
-    "gtt_used_bytes": "system memory that an AMD GPU uses",
-    "busy": "share of the time that a kernel ran, mean", "memory_busy": "of its memory, mean",
-    "clock_hz": "mean while busy where that is known, else mean", "clock_max_hz": "the highest it may have",
-    "memory_clock_hz": "mean", "temperature_max_c": "the most",
-    "memory_temperature_max_c": "the most",
-    "power_max_w": "the most", "power_limit_w": "as it is set",
-    "power_limit_default_w": "as it was made",
-    "thermal_throttled": "share of the window in which heat held its clocks down",
-    "power_throttled": "share in which a power limit or brake did",
-    "pcie_generation": "now", "pcie_generation_max": "at most", "pcie_width": "now", "pcie_width_max": "at most",
-}  # fmt: skip
-
-HOST = {
-    "cpus": "logical processors", "busy_cpus": "of them in use, mean", "load_1min": "mean",
-    "memory_total_bytes": "", "memory_available_bytes": "the least", "swap_used_bytes": "the most",
-    "swap_total_bytes": "",
-    "swapped_in_bytes_per_s": "mean", "swapped_out_bytes_per_s": "mean",
-    "cpu_pressure": "share of the window in which somebody waited for a processor", "memory_pressure": "for memory",
-    "io_pressure": "for a disk",
-    "package_throttles": "times it was too hot, in the window",
-    "quota_cpus": "of the engine's container", "cpu_throttled": "share of its periods that were cut short",
-    "memory_limit_bytes": "of the engine's container", "numa_nodes": "memory nodes",
-}  # fmt: skip
