@@ -1,18 +1,29 @@
-"""The GPUs, the host and the pod of each engine, or the reason why it has none.
+"""What belongs to each engine: its GPUs, host and pod, or the reason why it has none, and what its exporter says of it.
 
 A GPU goes to the pod that it was given to; else to the one engine that has its host alone. Where several engines
 share a host and nothing says whose a GPU is, nobody gets it: a reason is told in its place.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from unslow.catalog.prometheus import Exporter, exporters
-from unslow.fleet.asking import NOT_ANSWERED, Asking, fold, there_are
+from unslow.fleet.asking import MOST, NOT_ANSWERED, Asking, fold, there_are
 from unslow.fleet.engines import Engine
-from unslow.fleet.labels import Named, first_of, found_by, host_names, plain, scope_of
-from unslow.fleet.member import Reading
+from unslow.fleet.labels import (
+    Named,
+    SubjectKey,
+    first_of,
+    found_by,
+    host_names,
+    interned,
+    plain,
+    port_of,
+    scope_of,
+    subject_key,
+)
+from unslow.fleet.member import OwnDiagnosis, Reading
 from unslow.fleet.pods import Pod, read_pods
 from unslow.fleet.queries import MARK, SCOPE, Labels, Options, Part, parts, source_of
 
@@ -28,6 +39,8 @@ _SEVERAL = (
 )
 _UNAME = ("domainname", "machine", "nodename", "release", "sysname", "version")
 """Labels of node_uname_info that are about the system; those of the target are the rest."""
+_INFO = ("runtime", "version", "model", "quant", "device", "port")
+_AHEAD_S = 300.0  # A look that lies farther in the future was taken by a clock that tells nothing of its age
 
 
 class Host:
@@ -54,6 +67,24 @@ class Gpu:
         self.raw: dict[str, tuple[int, float, str]] = {}
         self.scope, self.hosts = scope_of(labels), host_names(labels, joined)
         self.pod = (first_of(labels, joined.namespace), first_of(labels, joined.gpu))
+
+
+class Subject:
+    """One engine that an exporter looked at."""
+
+    __slots__ = (
+        "costs", "expected", "findings", "hosts", "info", "instance", "labels", "name", "numbers", "scope", "verdict",
+    )  # fmt: skip
+
+    def __init__(self, labels: Mapping[str, str], joined: Labels) -> None:
+        self.name, self.instance = plain(labels.get("subject", "")), labels.get("instance", "")
+        self.scope, self.hosts = scope_of(labels), host_names(labels, joined)
+        self.labels, self.verdict = interned(labels), ""
+        self.info: dict[str, str] = {}
+        self.findings: dict[str, float] = {}
+        self.costs: dict[str, float] = {}
+        self.expected: dict[str, float] = {}
+        self.numbers: dict[str, float] = {}
 
 
 class Joined(NamedTuple):
@@ -203,3 +234,88 @@ def _gpu_key(labels: Mapping[str, str], exporter: str, joined: Labels) -> tuple[
     part, pod = first_of(labels, told.get("part", ())), first_of(labels, joined.gpu)
     scope = "/".join(labels.get(name, "") for name in SCOPE)
     return exporter, which, part, labels.get("instance", ""), first_of(labels, joined.namespace), pod, scope
+
+
+def read_subjects(asking: Asking, options: Options) -> list[Subject]:
+    """Every engine that an exporter looked at, with what it says of it."""
+    joined, found = options.labels(), dict[SubjectKey, Subject]()
+    for labels, _ in asking.answer("own_info").series:
+        labels.pop(MARK, None)
+        info = {name: labels.pop(f"exported_{name}", "") or labels.pop(name, "") for name in _INFO}
+        labels.pop("__name__", None)
+        subject = found.setdefault(subject_key(labels), Subject(labels, joined))
+        subject.info = {name: plain(value) for name, value in info.items() if value}
+    told, of_exporter = parts("own", options.window_s), defaultdict[SubjectKey, list[Subject]](list)
+    for (instance, scope, _), subject in found.items():
+        of_exporter[instance, scope, ""].append(subject)
+    for answered in asking.answers("own"):
+        for labels, value in answered.series:
+            part = told.get(labels.pop(MARK, ""))
+            if part and "subject" in labels:
+                _take(found.get(subject_key(labels)), labels, part.quantity, value)
+            elif part:  # of the exporter, and so of all its subjects
+                for subject in of_exporter.get(subject_key(labels), ()):
+                    subject.numbers[part.quantity] = value
+    return list(found.values())
+
+
+def _take(subject: Subject | None, labels: Mapping[str, str], quantity: str, value: float) -> None:
+    if subject is None or not 0.0 <= value <= MOST:
+        return
+    if quantity == "verdict":
+        subject.verdict = plain(labels.get("verdict", "cannot_tell"))
+    elif quantity == "findings":
+        cause = plain(labels.get("cause", ""))
+        subject.findings[cause] = max(value, subject.findings.get(cause, 0.0))
+    elif quantity == "finding_costs":
+        subject.costs[plain(labels.get("cause", ""))] = value
+    elif quantity == "expected":
+        subject.expected[labels.get("bound", "")] = value
+    else:
+        subject.numbers[quantity] = value
+
+
+class Subjects:
+    """Subjects to be found by the engine that they mean."""
+
+    def __init__(self, subjects: list[Subject], joined: Labels) -> None:
+        self._joined, self._left = joined, {id(subject): subject for subject in subjects}
+        self._by_pod, self._by_host = Named[Subject](), Named[Subject]()
+        for subject in subjects:
+            pod, space = first_of(subject.labels, joined.pod), first_of(subject.labels, joined.namespace)
+            self._by_pod.add((space, pod) if pod else None, subject)
+            self._by_host.add_all(subject.hosts, subject)
+
+    def of(self, engine: Engine, names: list[str]) -> Subject | None:
+        """The one that means this engine: in its pod, or with its port on its host."""
+        labels, scope = engine.labels, scope_of(engine.labels)
+        pod, space = first_of(labels, self._joined.pod), first_of(labels, self._joined.namespace)
+        near = self._by_pod.all((space, pod), scope) if pod else []
+        here = near or [one for name in names for one in self._by_host.all(name, scope)]
+        mine = [one for one in dict.fromkeys(here) if one.info.get("runtime") == engine.runtime]
+        port = port_of(labels.get("instance", ""))
+        exact = [one for one in mine if port and one.info.get("port") == port] or (mine if near else [])
+        if len(exact) != 1:
+            return None
+        self._left.pop(id(exact[0]), None)
+        return exact[0]
+
+    def left(self) -> list[Subject]:
+        """Those that no scraped engine is."""
+        return list(self._left.values())
+
+
+def diagnosis(subject: Subject, now_s: float) -> OwnDiagnosis:
+    """What it says, as a member carries it."""
+    bounds = [subject.expected.get(bound) for bound in ("low", "mid", "high")]
+    known = [bound for bound in bounds if bound is not None]
+    looked = subject.numbers.get("looked_at_s")
+    return OwnDiagnosis(
+        verdict=subject.verdict or "cannot_tell",
+        findings={cause: share for cause, share in subject.findings.items() if share > 0},
+        costs_s=subject.costs,
+        speed_tokens_per_s=subject.numbers.get("speed_tokens_per_s"),
+        expected_tokens_per_s=(known[0], known[1], known[2]) if len(known) == 3 else None,  # noqa: PLR2004
+        achievable_tokens_per_s=subject.numbers.get("achievable_tokens_per_s"),
+        age_s=max(0.0, now_s - looked) if looked is not None and looked <= now_s + _AHEAD_S else None,
+    )

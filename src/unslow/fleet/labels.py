@@ -17,6 +17,7 @@ _MAY_BE_SECRET = re.compile(r"(?i)[@= ]|\bsk-|hf_|gh[a-z]_|eyj|akia|xox|token|ke
 """What is worth the long look for keys and passwords: nearly no name of a target is."""
 _HERE = ("localhost", "127.0.0.1", "::1", "0.0.0.0")  # noqa: S104 (names in labels)
 _keyless = lru_cache(2**14)(keyless_text)  # The names of GPUs have spaces too, and ten thousand of them are the same
+SubjectKey = tuple[str, tuple[tuple[str, str], ...], str]
 
 
 class Scoped(Protocol):
@@ -66,6 +67,11 @@ def scope_of(labels: Mapping[str, str]) -> dict[str, str]:
 def first_of(labels: Mapping[str, str], names: Iterable[str]) -> str:
     """The first label that says something."""
     return next((labels[name] for name in names if labels.get(name)), "")
+
+
+def subject_key(labels: Mapping[str, str]) -> SubjectKey:
+    """Which engine of which exporter it is: two clusters can have the same addresses."""
+    return labels.get("instance", ""), tuple(scope_of(labels).items()), labels.get("subject", "")
 
 
 def host_names(labels: Mapping[str, str], joined: Labels) -> list[str]:

@@ -7,10 +7,9 @@ from typing import NamedTuple
 from unslow.catalog.prometheus import exporters_of
 from unslow.fleet.asking import NOT_ANSWERED, Asking
 from unslow.fleet.engines import REPLICA, Engine, read_engines
-from unslow.fleet.joining import Gpu, Joined, read_joined
+from unslow.fleet.joining import Gpu, Joined, Subject, Subjects, diagnosis, read_joined, read_subjects
 from unslow.fleet.labels import first_of, shown_label
 from unslow.fleet.member import COUNTED, Member, MemberGpu, Reading, engine_readings, gpu_readings, host_readings
-from unslow.fleet.own_diagnoses import Subject, Subjects, diagnosis, read_subjects
 from unslow.fleet.pods import Before, version_of
 from unslow.fleet.prometheus.answers import without_collector
 from unslow.fleet.prometheus.client import Prometheus

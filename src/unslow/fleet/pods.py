@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 
 from unslow.fleet.asking import Asking
 from unslow.fleet.engines import BEFORE, Engine, Past
-from unslow.fleet.labels import Named, first_of, plain, scope_of
-from unslow.fleet.own_diagnoses import Subject, SubjectKey, subject_key
+from unslow.fleet.joining import Subject
+from unslow.fleet.labels import Named, SubjectKey, first_of, plain, scope_of, subject_key
 from unslow.fleet.queries import MARK, Labels, Options, parts
 
 IMAGES = {
