@@ -11,6 +11,61 @@ import msgspec
 from unslow.catalog import entries, entry, subfolders, texts
 from unslow.facts.values import GIB, MIB
 
+MODELS = frozenset(
+    {"ti", "super", "laptop", "maxq", "d", "v2", "ada", "blackwell", "pro", "ultra", "max", "xt", "xtx", "gre", "sff"}
+    | {"nano", "agx", "nx"}
+)
+"""Words that make another device of the same number: all of them must agree."""
+FORMS = frozenset({"pcie", "sxm", "nvl"})  # Forms of one chip: they must agree where both names have one
+SERIES = frozenset({"rtx", "gtx", "rx", "arc", "dgx", "jetson"})
+"""Words that a person may leave out: the number alone says which device it is."""
+_VENDORS = {
+    "NVIDIA": frozenset({"nvidia", "geforce", "tesla", "quadro"}),
+    "AMD": frozenset({"amd", "radeon", "instinct", "ryzen"}),
+    "Intel": frozenset({"intel"}),
+    "Apple": frozenset({"apple"}),
+}
+_OF_SERIES = {"rtx": "NVIDIA", "gtx": "NVIDIA", "rx": "AMD", "arc": "Intel"}
+_MAKERS = frozenset({"nvidia", "geforce", "tesla", "quadro", "amd", "radeon", "instinct", "intel", "apple"})
+_NOISE = _MAKERS | {
+    *("card", "chip", "corporation", "cpu", "design", "desktop", "edition", "generation", "gpu", "graphics", "inc"),
+    *("memory", "processor", "ram", "server", "unified", "vram", "with", "workstation", "channel"),
+    *("hbm2", "hbm2e", "hbm3", "hbm3e"),
+}
+_SAME = {"mobile": "laptop", "notebook": "laptop", "sxm2": "sxm", "sxm3": "sxm", "sxm4": "sxm", "sxm5": "sxm"}
+_WRITTEN_SIZE = re.compile(r"(?<![\w.])\d{1,9}(?:\.\d{1,9})?\s*(?:g(?:i?b)?|mi?b)\b")
+_CORES = re.compile(r"(?<![\w.])(\d{1,3}) ?(?:gpu ?)?cores?\b")
+_FEW = "[2-9]|1[0-6]"
+_COUNT = re.compile(rf"(?<![\w.])({_FEW}) ?x ?(?=[a-z])|(?<![\w.])(?<!\.\d )x ?({_FEW})(?= ?(?:$|[(),]))|^(dual|quad) ")
+_NUMBERS = {"dual": 2, "quad": 4}
+_PLAIN = (
+    (re.compile(r"×"), "x"),
+    (re.compile(r"\((?:r|tm|c)\)|[®™]"), " "),
+    (re.compile(r"\bw/"), " with "),
+    (re.compile(r"\bmax[- ]?q\b"), " maxq "),
+    (re.compile(r"\bpci[- ]?e(?:xpress)?\b"), " pcie "),
+    (re.compile(r"\b(?:macbook (?:pro|air)|mac (?:studio|mini|pro)|imac)\b"), " "),
+)
+_PUNCTUATION = re.compile(r"[()\[\]{}\-/,;:_+@&|\"'`]")
+_GRAPHICS_MEMORY = re.compile(r"\bgddr\d\w*")
+_GLUED = (
+    (re.compile(r"\b(nvidia|amd|geforce|radeon|quadro|tesla|apple)(?=[a-z]*\d)"), r"\1 "),
+    (re.compile(r"\b(rtx|gtx|rx|arc|pi)(?=[a-z]?\d)"), r"\1 "),
+    (re.compile(r"(?<=\d)(ti|super|xtx|xt|gre|d|max|pro|ultra|laptop|mobile)(?=\b|super)"), r" \1 "),
+    (re.compile(r"\bmi (?=\d)"), "mi"),
+)
+_BRACKETS = re.compile(r"\[([^\[\]]+)\]")
+_PCI_ID = re.compile(r"[0-9a-f]{4}(?::[0-9a-f]{4})?|AMD/ATI")
+_DIGIT = re.compile(r"\d")
+_LONGEST = 400  # letters; what comes after them is no name
+_NEAR_SIZE = 1.12  # drivers report a little less than the label
+_REMARK = re.compile(r"\([^()]*\)")
+_SIZE = re.compile(r"([\d.]+)\s*([gm])")
+_NAME, _KIND = (re.compile(rf'^{key} = "([^"\\]*)"$', re.MULTILINE) for key in ("name", "kind"))
+_ALSO = re.compile(r"^also = \[([^\[\]\\#']*)\]$", re.MULTILINE)
+_QUOTED = re.compile(r'"([^"]*)"')
+_A_PROCESSOR = 'kind = "cpu"'
+
 
 class Result(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A speed that somebody published for one stream of text on a device."""
@@ -93,56 +148,6 @@ class Device(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return self.driver_bytes or self.memory_bytes
 
 
-MODELS = frozenset(
-    {"ti", "super", "laptop", "maxq", "d", "v2", "ada", "blackwell", "pro", "ultra", "max", "xt", "xtx", "gre", "sff"}
-    | {"nano", "agx", "nx"}
-)
-"""Words that make another device of the same number: all of them must agree."""
-FORMS = frozenset({"pcie", "sxm", "nvl"})  # Forms of one chip: they must agree where both names have one
-SERIES = frozenset({"rtx", "gtx", "rx", "arc", "dgx", "jetson"})
-"""Words that a person may leave out: the number alone says which device it is."""
-
-_VENDORS = {
-    "NVIDIA": frozenset({"nvidia", "geforce", "tesla", "quadro"}),
-    "AMD": frozenset({"amd", "radeon", "instinct", "ryzen"}),
-    "Intel": frozenset({"intel"}),
-    "Apple": frozenset({"apple"}),
-}
-_OF_SERIES = {"rtx": "NVIDIA", "gtx": "NVIDIA", "rx": "AMD", "arc": "Intel"}
-_MAKERS = frozenset({"nvidia", "geforce", "tesla", "quadro", "amd", "radeon", "instinct", "intel", "apple"})
-_NOISE = _MAKERS | {
-    *("card", "chip", "corporation", "cpu", "design", "desktop", "edition", "generation", "gpu", "graphics", "inc"),
-    *("memory", "processor", "ram", "server", "unified", "vram", "with", "workstation", "channel"),
-    *("hbm2", "hbm2e", "hbm3", "hbm3e"),
-}
-_SAME = {"mobile": "laptop", "notebook": "laptop", "sxm2": "sxm", "sxm3": "sxm", "sxm4": "sxm", "sxm5": "sxm"}
-_WRITTEN_SIZE = re.compile(r"(?<![\w.])\d{1,9}(?:\.\d{1,9})?\s*(?:g(?:i?b)?|mi?b)\b")
-_CORES = re.compile(r"(?<![\w.])(\d{1,3}) ?(?:gpu ?)?cores?\b")
-_FEW = "[2-9]|1[0-6]"
-_COUNT = re.compile(rf"(?<![\w.])({_FEW}) ?x ?(?=[a-z])|(?<![\w.])(?<!\.\d )x ?({_FEW})(?= ?(?:$|[(),]))|^(dual|quad) ")
-_NUMBERS = {"dual": 2, "quad": 4}
-_PLAIN = (
-    (re.compile(r"×"), "x"),
-    (re.compile(r"\((?:r|tm|c)\)|[®™]"), " "),
-    (re.compile(r"\bw/"), " with "),
-    (re.compile(r"\bmax[- ]?q\b"), " maxq "),
-    (re.compile(r"\bpci[- ]?e(?:xpress)?\b"), " pcie "),
-    (re.compile(r"\b(?:macbook (?:pro|air)|mac (?:studio|mini|pro)|imac)\b"), " "),
-)
-_PUNCTUATION = re.compile(r"[()\[\]{}\-/,;:_+@&|\"'`]")
-_GRAPHICS_MEMORY = re.compile(r"\bgddr\d\w*")
-_GLUED = (
-    (re.compile(r"\b(nvidia|amd|geforce|radeon|quadro|tesla|apple)(?=[a-z]*\d)"), r"\1 "),
-    (re.compile(r"\b(rtx|gtx|rx|arc|pi)(?=[a-z]?\d)"), r"\1 "),
-    (re.compile(r"(?<=\d)(ti|super|xtx|xt|gre|d|max|pro|ultra|laptop|mobile)(?=\b|super)"), r" \1 "),
-    (re.compile(r"\bmi (?=\d)"), "mi"),
-)
-_BRACKETS = re.compile(r"\[([^\[\]]+)\]")
-_PCI_ID = re.compile(r"[0-9a-f]{4}(?::[0-9a-f]{4})?|AMD/ATI")
-_DIGIT = re.compile(r"\d")
-_LONGEST = 400  # letters; what comes after them is no name
-
-
 class Written(NamedTuple):
     """A name as somebody wrote it: the words that tell devices apart, and what else it says."""
 
@@ -152,54 +157,6 @@ class Written(NamedTuple):
     how_many: int = 1
     vendors: frozenset[str] = frozenset()
     phrase: str = ""  # Its words in their order but the makers, for names that mean something only side by side
-
-
-@lru_cache(maxsize=4096)
-def parse_device_name(text: str) -> Written:
-    """The words of a name, the sizes of memory in it, and of how many cores and devices it speaks."""
-    text = text[:_LONGEST].lower()
-    for pattern, plain in _PLAIN:
-        text = pattern.sub(plain, text)
-    how_many = next((int(m[1] or m[2] or _NUMBERS[m[3]]) for m in _COUNT.finditer(text)), 1)
-    text = " ".join(_PUNCTUATION.sub(" ", _COUNT.sub(" ", text)).split())
-    sizes = tuple(_WRITTEN_SIZE.findall(text))
-    cores = next((int(m[1]) for m in _CORES.finditer(text)), 0)
-    for pattern in (_WRITTEN_SIZE, _CORES, _GRAPHICS_MEMORY):
-        text = pattern.sub(" ", text)
-    for pattern, parted in _GLUED:
-        text = pattern.sub(parted, text)
-    words = [_SAME.get(word, word) for word in text.split()]
-    vendors = frozenset(vendor for vendor, names in _VENDORS.items() if not names.isdisjoint(words))
-    phrase = " ".join(word for word in words if word not in _MAKERS)
-    return Written(frozenset(words) - _NOISE, sizes, cores, how_many, vendors, f" {phrase} ")
-
-
-def vendor_of(text: str) -> str:
-    """The maker that a name names, by itself or by its series; empty where it names none, or several."""
-    written = parse_device_name(text)
-    named = written.vendors or {_OF_SERIES[word] for word in written.words if word in _OF_SERIES}
-    return next(iter(named)) if len(named) == 1 else ""
-
-
-def parse_alternatives(text: str) -> list[Written]:
-    """The names of a list such as `Radeon RX 7900 XT/7900 XTX`, which lspci has for chips of several cards.
-
-    What the first name says of series and number holds for the others as far as they leave it out.
-    """
-    first, *others = (parse_device_name(part) for part in text.split("/"))
-    series, numbers = first.words & SERIES, frozenset(word for word in first.words - MODELS if _DIGIT.search(word))
-    return [
-        first,
-        *(o._replace(words=o.words | series | (frozenset() if o.words - MODELS else numbers)) for o in others),
-    ]
-
-
-_NEAR_SIZE = 1.12  # drivers report a little less than the label
-_REMARK = re.compile(r"\([^()]*\)")
-_SIZE = re.compile(r"([\d.]+)\s*([gm])")
-_NAME, _KIND = (re.compile(rf'^{key} = "([^"\\]*)"$', re.MULTILINE) for key in ("name", "kind"))
-_ALSO = re.compile(r"^also = \[([^\[\]\\#']*)\]$", re.MULTILINE)
-_QUOTED = re.compile(r'"([^"]*)"')
 
 
 class _Known(NamedTuple):
@@ -221,19 +178,16 @@ def all_devices() -> tuple[Device, ...]:
 
 
 @cache
+def all_gpus() -> tuple[Device, ...]:
+    """Every device that a graphics driver can name."""
+    return tuple(d for d in all_devices() if d.kind in {"gpu", "unified"})
+
+
+@cache
 def all_processors() -> tuple[Device, ...]:
     """Every processor; other files are not parsed, for each run asks for the processor of its machine."""
     stems = [(f, stem) for f in subfolders("devices") for stem, text in texts(f).items() if _A_PROCESSOR in text]
     return tuple(entry(*file, Device) for file in stems)
-
-
-_A_PROCESSOR = 'kind = "cpu"'
-
-
-@cache
-def all_gpus() -> tuple[Device, ...]:
-    """Every device that a graphics driver can name."""
-    return tuple(d for d in all_devices() if d.kind in {"gpu", "unified"})
 
 
 @lru_cache(maxsize=4096)
@@ -253,6 +207,17 @@ def _found(name: str, memory_bytes: int) -> Device | None:
     )
 
 
+def _best(written: Written, memory_bytes: int) -> Device | None:
+    fits = [(_likeness(known, written, memory_bytes), known.device) for known in _fitting(written)]
+    longest = max((likeness[0] for likeness, _ in fits), default=0)
+    fits = sorted((fit for fit in fits if fit[0][0] == longest), key=lambda fit: (fit[0], fit[1].name), reverse=True)
+    # What names the model, apart from its memory, its cores and its form
+    if len({(parse_device_name(device.name).words - FORMS) for _, device in fits}) > 1:
+        sizes = _sizes_said(written, memory_bytes)
+        return _settled([device for _, device in fits], *sizes)
+    return fits[0][1] if fits else None
+
+
 def _fitting(written: Written) -> Iterator[_Known]:
     """The names all of whose words were written, with no word beside them that makes another device of it."""
     models, forms = written.words & MODELS, written.words & FORMS
@@ -267,24 +232,6 @@ def _fitting(written: Written) -> Iterator[_Known]:
             yield known
 
 
-def _best(written: Written, memory_bytes: int) -> Device | None:
-    fits = [(_likeness(known, written, memory_bytes), known.device) for known in _fitting(written)]
-    longest = max((likeness[0] for likeness, _ in fits), default=0)
-    fits = sorted((fit for fit in fits if fit[0][0] == longest), key=lambda fit: (fit[0], fit[1].name), reverse=True)
-    # What names the model, apart from its memory, its cores and its form
-    if len({(parse_device_name(device.name).words - FORMS) for _, device in fits}) > 1:
-        sizes = _sizes_said(written, memory_bytes)
-        return _settled([device for _, device in fits], *sizes)
-    return fits[0][1] if fits else None
-
-
-def _settled(devices: Iterable[Device | None], *sizes: int) -> Device | None:
-    """The only one of several models that has such a memory; any of them where all are equally fast."""
-    models = list({d.name: d for d in devices if d}.values())
-    fitting = [d for d in models if any(_is_near_size(size, own) for size in sizes for own in _sizes_of(d))] or models
-    return fitting[0] if len({d.memory_bytes_per_s for d in fitting}) == 1 else None
-
-
 def _likeness(known: _Known, written: Written, memory_bytes: int) -> tuple[int, ...]:
     """What speaks for a device, what counts most first: words, cores, memory, form, the usual one, the largest."""
     device = known.device
@@ -293,6 +240,13 @@ def _likeness(known: _Known, written: Written, memory_bytes: int) -> tuple[int, 
     has_size = any(_is_near_size(size, own) for size in sizes for own in _sizes_of(device))
     has_form = bool(known.forms & written.words)
     return len(known.words), cores, has_size, has_form, device.usual, device.memory_bytes
+
+
+def _settled(devices: Iterable[Device | None], *sizes: int) -> Device | None:
+    """The only one of several models that has such a memory; any of them where all are equally fast."""
+    models = list({d.name: d for d in devices if d}.values())
+    fitting = [d for d in models if any(_is_near_size(size, own) for size in sizes for own in _sizes_of(d))] or models
+    return fitting[0] if len({d.memory_bytes_per_s for d in fitting}) == 1 else None
 
 
 def _sizes_said(written: Written, memory_bytes: int) -> list[int]:
@@ -339,3 +293,43 @@ def _names(text: str) -> tuple[str, tuple[str, ...]] | None:
     if not name or not kind or (also is None and "\nalso" in text):
         return None
     return kind[1], (name[1], *(_QUOTED.findall(also[1]) if also else ()))
+
+
+@lru_cache(maxsize=4096)
+def parse_device_name(text: str) -> Written:
+    """The words of a name, the sizes of memory in it, and of how many cores and devices it speaks."""
+    text = text[:_LONGEST].lower()
+    for pattern, plain in _PLAIN:
+        text = pattern.sub(plain, text)
+    how_many = next((int(m[1] or m[2] or _NUMBERS[m[3]]) for m in _COUNT.finditer(text)), 1)
+    text = " ".join(_PUNCTUATION.sub(" ", _COUNT.sub(" ", text)).split())
+    sizes = tuple(_WRITTEN_SIZE.findall(text))
+    cores = next((int(m[1]) for m in _CORES.finditer(text)), 0)
+    for pattern in (_WRITTEN_SIZE, _CORES, _GRAPHICS_MEMORY):
+        text = pattern.sub(" ", text)
+    for pattern, parted in _GLUED:
+        text = pattern.sub(parted, text)
+    words = [_SAME.get(word, word) for word in text.split()]
+    vendors = frozenset(vendor for vendor, names in _VENDORS.items() if not names.isdisjoint(words))
+    phrase = " ".join(word for word in words if word not in _MAKERS)
+    return Written(frozenset(words) - _NOISE, sizes, cores, how_many, vendors, f" {phrase} ")
+
+
+def vendor_of(text: str) -> str:
+    """The maker that a name names, by itself or by its series; empty where it names none, or several."""
+    written = parse_device_name(text)
+    named = written.vendors or {_OF_SERIES[word] for word in written.words if word in _OF_SERIES}
+    return next(iter(named)) if len(named) == 1 else ""
+
+
+def parse_alternatives(text: str) -> list[Written]:
+    """The names of a list such as `Radeon RX 7900 XT/7900 XTX`, which lspci has for chips of several cards.
+
+    What the first name says of series and number holds for the others as far as they leave it out.
+    """
+    first, *others = (parse_device_name(part) for part in text.split("/"))
+    series, numbers = first.words & SERIES, frozenset(word for word in first.words - MODELS if _DIGIT.search(word))
+    return [
+        first,
+        *(o._replace(words=o.words | series | (frozenset() if o.words - MODELS else numbers)) for o in others),
+    ]

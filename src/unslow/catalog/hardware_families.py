@@ -16,35 +16,11 @@ from unslow.facts.values import GIB
 # `*` and `?` are any letters and one letter of a word, `[4-9]` one of several; a `*` that stands alone is any words.
 
 T = TypeVar("T")
-
 _MARKS = re.compile(r"\((?:r|tm|c)\)|[®™]", re.IGNORECASE)
 _GLUED = re.compile(r"\b(gtx?|rtx|rx)(?=\d)|(?<=\d)(?=ti\b)")
 _NO_WORD = re.compile(r"(?:[^a-z0-9.]|\bcpu\b)+")
 _CLASS = re.compile(r"\[[\w-]+\]")
 _LONGEST = 400  # letters; what comes after them is no name
-
-
-def best_fit(name: str, patterns: Iterable[tuple[str, T]]) -> T | None:
-    """What belongs to the pattern that says most of the name; None where none fits."""
-    text = _GLUED.sub(r"\g<0> ", _MARKS.sub(" ", name[:_LONGEST]).lower())
-    plain = f" {_NO_WORD.sub(' ', text).strip()} "
-    fits = []
-    for pattern, thing in patterns:
-        if _compiled(pattern).search(plain):  # more words are better, then fewer that are left open
-            words = [word for word in pattern.split() if word != "*"]
-            left_open = len(_CLASS.findall(pattern)) + sum(word.count("?") + word.count("*") for word in words)
-            fits.append(((len(words), -left_open - 10 * pattern.split().count("*"), len(pattern)), thing))
-    return max(fits, key=lambda fit: fit[0])[1] if fits else None
-
-
-@lru_cache(maxsize=1024)
-def _compiled(pattern: str) -> re.Pattern[str]:
-    words = []
-    for word in pattern.lower().split():
-        parts = re.split(r"(\[[\w-]+\])", word)
-        parts[::2] = (re.escape(part).replace(r"\*", "[^ ]*").replace(r"\?", "[^ ]") for part in parts[::2])
-        words.append(".*" if word == "*" else "".join(parts))
-    return re.compile(f" {' '.join(words)} ".replace(" .* ", " (?:.* )?"))
 
 
 class CpuFamily(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -53,13 +29,6 @@ class CpuFamily(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     names: tuple[str, ...]
     instruction_sets: tuple[str, ...]
     source: str
-
-
-@lru_cache(maxsize=1024)
-def find_cpu_family(name: str) -> CpuFamily | None:
-    """The family that a name tells; None where none is sure."""
-    families = entries("cpu_families", CpuFamily).values()
-    return best_fit(name, ((pattern, family) for family in families for pattern in family.names))
 
 
 class GpuFamily(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -76,18 +45,6 @@ class GpuFamily(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Whether it uses the host's memory."""
 
 
-gpu_families = partial(entries, "gpu_families", GpuFamily)
-"""Every family by its name."""
-
-
-@lru_cache(maxsize=4096)
-def find_gpu_family(name: str) -> GpuFamily | None:
-    """The family that a driver's name tells, by its patterns, else by the datasheet; None where neither does."""
-    by_name = best_fit(name, ((pattern, family) for family in gpu_families().values() for pattern in family.names))
-    device = find_device(name)
-    return by_name or (gpu_families().get(device.family) if device else None)
-
-
 class MemoryKind(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A kind of memory or link."""
 
@@ -97,12 +54,6 @@ class MemoryKind(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     low_bytes_per_s: float
     high_bytes_per_s: float
     source: str
-
-
-@cache
-def memory_kinds() -> tuple[MemoryKind, ...]:
-    """Every kind, those with the longest words first: HBM3e before HBM3."""
-    return tuple(sorted(entries("memory_kinds", MemoryKind).values(), key=lambda kind: -max(map(len, kind.words))))
 
 
 class Share(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -133,10 +84,23 @@ class UnifiedMemory(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return self.largest_gib.get(found, 0) * GIB
 
 
-@cache
-def unified_memory(vendor: str) -> UnifiedMemory:
-    """How the systems of a vendor divide their memory; a KeyError where none of them is unified."""
-    return {kind.vendor: kind for kind in entries("unified_memory", UnifiedMemory).values()}[vendor]
+gpu_families = partial(entries, "gpu_families", GpuFamily)
+"""Every family by its name."""
+
+
+@lru_cache(maxsize=1024)
+def find_cpu_family(name: str) -> CpuFamily | None:
+    """The family that a name tells; None where none is sure."""
+    families = entries("cpu_families", CpuFamily).values()
+    return best_fit(name, ((pattern, family) for family in families for pattern in family.names))
+
+
+@lru_cache(maxsize=4096)
+def find_gpu_family(name: str) -> GpuFamily | None:
+    """The family that a driver's name tells, by its patterns, else by the datasheet; None where neither does."""
+    by_name = best_fit(name, ((pattern, family) for family in gpu_families().values() for pattern in family.names))
+    device = find_device(name)
+    return by_name or (gpu_families().get(device.family) if device else None)
 
 
 def gpu_maker(gpu: Gpu) -> str:
@@ -145,3 +109,38 @@ def gpu_maker(gpu: Gpu) -> str:
     known = find_device(name) or find_gpu_family(name)
     named = known.vendor if known else vendor_of(name)
     return str(gpu.vendor.value_or(named) or named)
+
+
+@cache
+def memory_kinds() -> tuple[MemoryKind, ...]:
+    """Every kind, those with the longest words first: HBM3e before HBM3."""
+    return tuple(sorted(entries("memory_kinds", MemoryKind).values(), key=lambda kind: -max(map(len, kind.words))))
+
+
+@cache
+def unified_memory(vendor: str) -> UnifiedMemory:
+    """How the systems of a vendor divide their memory; a KeyError where none of them is unified."""
+    return {kind.vendor: kind for kind in entries("unified_memory", UnifiedMemory).values()}[vendor]
+
+
+def best_fit(name: str, patterns: Iterable[tuple[str, T]]) -> T | None:
+    """What belongs to the pattern that says most of the name; None where none fits."""
+    text = _GLUED.sub(r"\g<0> ", _MARKS.sub(" ", name[:_LONGEST]).lower())
+    plain = f" {_NO_WORD.sub(' ', text).strip()} "
+    fits = []
+    for pattern, thing in patterns:
+        if _compiled(pattern).search(plain):  # more words are better, then fewer that are left open
+            words = [word for word in pattern.split() if word != "*"]
+            left_open = len(_CLASS.findall(pattern)) + sum(word.count("?") + word.count("*") for word in words)
+            fits.append(((len(words), -left_open - 10 * pattern.split().count("*"), len(pattern)), thing))
+    return max(fits, key=lambda fit: fit[0])[1] if fits else None
+
+
+@lru_cache(maxsize=1024)
+def _compiled(pattern: str) -> re.Pattern[str]:
+    words = []
+    for word in pattern.lower().split():
+        parts = re.split(r"(\[[\w-]+\])", word)
+        parts[::2] = (re.escape(part).replace(r"\*", "[^ ]*").replace(r"\?", "[^ ]") for part in parts[::2])
+        words.append(".*" if word == "*" else "".join(parts))
+    return re.compile(f" {' '.join(words)} ".replace(" .* ", " (?:.* )?"))

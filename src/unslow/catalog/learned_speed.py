@@ -33,15 +33,6 @@ class LearnedSpeed(msgspec.Struct, frozen=True):
         return self.spreads.get(f"{group}/{backend}") or self.spreads[group]
 
 
-learned_speed = partial(entry, "speed", "learned", LearnedSpeed)
-"""What lab/fit_speed.py wrote."""
-
-
-def spread_of(group: str, backend: str) -> Spread:
-    """The learned spread of a group on a backend, else of the group."""
-    return learned_speed().spread(group, backend)
-
-
 class Learned(msgspec.Struct, frozen=True):
     """How far off a prediction from a measured bandwidth may be, as a factor either way."""
 
@@ -49,5 +40,12 @@ class Learned(msgspec.Struct, frozen=True):
     source: str
 
 
+learned_speed = partial(entry, "speed", "learned", LearnedSpeed)
+"""What lab/fit_speed.py wrote."""
 backends = partial(entries, "backends", Learned)
 """Every backend by name; GPUs are predicted from `learned_speed`."""
+
+
+def spread_of(group: str, backend: str) -> Spread:
+    """The learned spread of a group on a backend, else of the group."""
+    return learned_speed().spread(group, backend)

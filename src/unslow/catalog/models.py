@@ -20,6 +20,17 @@ from unslow.facts.errors import UserError
 
 PerLayer = int | list[int]
 """One number for all layers, or a list with one for each layer that is repeated where it is shorter."""
+_NAMES = re.compile(r"names = \[([^\]]*)\]")
+_QUOTED = re.compile(r'"([^"]*)"')
+# What says how a model was trained, packed or published, and nothing about its shape.
+_TRAINING = {"instruct", "it", "chat", "base", "pt", "sft", "dpo", "qat"}
+_PACKING = {"hf", "gguf", "mlx", "latest", "meta", "nvidia", "ai21", "i1", "imatrix", "quantized", "unsloth"}
+_NOISE = frozenset(_TRAINING | _PACKING)
+_DETAILS = frozenset({"ai", "inst", "thinking", "reasoning", "plus", "exp", "moe", "dense", "world", "terminus"})
+_SIZE_OR_DATE = re.compile(r"\b(?:\d+x|a)?\d+(?:\.\d+)?[bmtek]\b|\b\d{2,4}(?= \d{4})|\b\d{3,}\b|c4ai")
+_VERSION = re.compile(r"(?<![\d.])(\d{1,2}(?:\.\d)?)(?![\d.bmx])")  # of a family; a size ends in b, m or x
+_MOST_SHOWN = 12
+_LONGEST = 100  # letters of a name that near ones are looked for; finding them takes the square of it
 
 
 class Shape(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
@@ -166,8 +177,57 @@ class _Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     shape: dict[str, Any] = {}
 
 
-_NAMES = re.compile(r"names = \[([^\]]*)\]")
-_QUOTED = re.compile(r'"([^"]*)"')
+class Unlisted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Models of one kind, by how their names begin."""
+
+    names: tuple[str, ...]
+    why: str
+    """What they are, and why nothing can be said of their memory by name."""
+    hint: str
+
+
+def find_model(word: str) -> WellKnown:
+    """The model of that name; UserError where there is none or where several could be meant."""
+    readings = _readings(word)
+    for index, written in ((_by_name, _key), (_by_beginning, _joined)):
+        for text in readings:
+            if found := index().get(written(text)):
+                models = _ordered(found)
+                if len(models) == 1:
+                    return models[0]
+                raise _several(models, word)
+    keys = [key for text in readings if (key := _key(text))]
+    for kind in entries("unlisted", Unlisted).values():
+        if any(key.startswith(_key(name)) for name in kind.names for key in keys):
+            raise UserError(f"{word}: {kind.why}", kind.hint)
+    raise _NoSuchModelError(word)
+
+
+def listed_models(word: str) -> list[WellKnown]:
+    """The models in whose name all parts of the word are, a family's newest first and its sizes in order; all for ''.
+
+    Parts of letters may be the beginning of a word (qwen), those with digits are whole (70b).
+    """
+    wanted = _words(word[:_LONGEST])
+    if word.strip() and not wanted:
+        return []
+
+    def is_meant(name: str) -> bool:
+        words = _words(name)
+        return all(any(w == one or (one.isalpha() and w.startswith(one)) for w in words) for one in wanted)
+
+    found = [stem for stem, names in all_names().items() if any(map(is_meant, names))]
+    first = "".join(wanted[:1])
+    return sorted(_ordered(found), key=lambda model: not _joined(model.name).startswith(first))
+
+
+def same_shape_as(word: str, model: WellKnown) -> str:
+    """The name by which a word means another model than the entry's own, of the same shape; empty for spellings."""
+    keys = {_key(text) for text in _readings(word)}
+    named = next((name for name in model.names if _key(name) in keys), "")
+    (words, versions), (own_words, own_versions) = (_parted(name) for name in (named, model.name))
+    newer = bool(own_versions) and not versions <= own_versions
+    return named if newer or not words <= own_words else ""
 
 
 @cache
@@ -204,52 +264,6 @@ def _whole(one: _Entry, base: _Entry) -> WellKnown:
     )
 
 
-class Unlisted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Models of one kind, by how their names begin."""
-
-    names: tuple[str, ...]
-    why: str
-    """What they are, and why nothing can be said of their memory by name."""
-    hint: str
-
-
-# What says how a model was trained, packed or published, and nothing about its shape.
-_TRAINING = {"instruct", "it", "chat", "base", "pt", "sft", "dpo", "qat"}
-_PACKING = {"hf", "gguf", "mlx", "latest", "meta", "nvidia", "ai21", "i1", "imatrix", "quantized", "unsloth"}
-_NOISE = frozenset(_TRAINING | _PACKING)
-_DETAILS = frozenset({"ai", "inst", "thinking", "reasoning", "plus", "exp", "moe", "dense", "world", "terminus"})
-_SIZE_OR_DATE = re.compile(r"\b(?:\d+x|a)?\d+(?:\.\d+)?[bmtek]\b|\b\d{2,4}(?= \d{4})|\b\d{3,}\b|c4ai")
-_VERSION = re.compile(r"(?<![\d.])(\d{1,2}(?:\.\d)?)(?![\d.bmx])")  # of a family; a size ends in b, m or x
-_MOST_SHOWN = 12
-_LONGEST = 100  # letters of a name that near ones are looked for; finding them takes the square of it
-
-
-def find_model(word: str) -> WellKnown:
-    """The model of that name; UserError where there is none or where several could be meant."""
-    readings = _readings(word)
-    for index, written in ((_by_name, _key), (_by_beginning, _joined)):
-        for text in readings:
-            if found := index().get(written(text)):
-                models = _ordered(found)
-                if len(models) == 1:
-                    return models[0]
-                raise _several(models, word)
-    keys = [key for text in readings if (key := _key(text))]
-    for kind in entries("unlisted", Unlisted).values():
-        if any(key.startswith(_key(name)) for name in kind.names for key in keys):
-            raise UserError(f"{word}: {kind.why}", kind.hint)
-    raise _NoSuchModelError(word)
-
-
-def same_shape_as(word: str, model: WellKnown) -> str:
-    """The name by which a word means another model than the entry's own, of the same shape; empty for spellings."""
-    keys = {_key(text) for text in _readings(word)}
-    named = next((name for name in model.names if _key(name) in keys), "")
-    (words, versions), (own_words, own_versions) = (_parted(name) for name in (named, model.name))
-    newer = bool(own_versions) and not versions <= own_versions
-    return named if newer or not words <= own_words else ""
-
-
 def _parted(name: str) -> tuple[set[str], set[float]]:
     """What tells a model from others: its words, and its versions; not its size and the date of a release."""
     bare = _SIZE_OR_DATE.sub(" ", re.sub(r"[-_:/]", " ", name.lower()))
@@ -283,24 +297,6 @@ class _NoSuchModelError(UserError):
         names = dict.fromkeys(all_names()[stem][0] for key in near for stem in sorted(_by_name()[key]))
         hint = f"Did you mean {' or '.join(names)}?" if names else "Give a file, or a name such as Qwen3-8B"
         return UserError(f"there is no model {self.word[:_LONGEST]!r} in the catalogue", hint)
-
-
-def listed_models(word: str) -> list[WellKnown]:
-    """The models in whose name all parts of the word are, a family's newest first and its sizes in order; all for ''.
-
-    Parts of letters may be the beginning of a word (qwen), those with digits are whole (70b).
-    """
-    wanted = _words(word[:_LONGEST])
-    if word.strip() and not wanted:
-        return []
-
-    def is_meant(name: str) -> bool:
-        words = _words(name)
-        return all(any(w == one or (one.isalpha() and w.startswith(one)) for w in words) for one in wanted)
-
-    found = [stem for stem, names in all_names().items() if any(map(is_meant, names))]
-    first = "".join(wanted[:1])
-    return sorted(_ordered(found), key=lambda model: not _joined(model.name).startswith(first))
 
 
 def _ordered(stems: Iterable[str]) -> list[WellKnown]:

@@ -10,6 +10,37 @@ import msgspec
 from unslow.catalog import entries
 from unslow.facts.errors import UserError
 
+Role: TypeAlias = Literal["attn_v", "attn_k", "attn_q", "attn_output", "ffn_up", "ffn_gate", "ffn_down"]
+Layers: TypeAlias = Literal[
+    "all", "first two", "first four", "first sixteenth", "first eighth", "middle", "both ends and every third"
+]
+_USUAL_COUNTS = 0.2  # of the likeness of two names
+_PUBLISHERS_OWN = re.compile(r"^ud(?=q|iq|tq|bf|f)|^apex|^dynamic")
+_ESTIMATES = {
+    "q2kxl": ("Q2_K", 0.95, 0.2), "q3kxl": ("Q3_K_M", 1.01, 0.05), "q4kxl": ("Q4_K_M", 1.05, 0.05),
+    "q5kxl": ("Q5_K_M", 1.1, 0.05), "q6kxl": ("Q6_K", 1.13, 0.05), "q8kxl": ("Q8_0", 1.1, 0.3),
+    "nvfp4": ("Q4_0", 1.0, 0.1),
+}  # fmt: skip
+"""Sizes of unsloth's files against those mixes: Qwen3.6-35B-A3B UD-Q2_K_XL 11.4, UD-Q3_K_XL 15.7, UD-Q5_K_XL 24.8,
+UD-Q6_K_XL 29.7, UD-Q8_K_XL 35.8 GiB; Qwen3.6-27B UD-Q6_K_XL 23.88 GiB; gemma-4-12b UD-Q6_K_XL 9.94 GiB;
+gemma-4-26B-A4B UD-Q4_K_XL 17.01 GiB (huggingface.co/unsloth, as people list them, 2026). Of models below 3B the tables
+weigh more: Qwen3.5-2B UD-Q8_K_XL is 1.45 times Q8_0, Gemma 4 E2B UD-Q2_K_XL 0.75 times Q2_K.
+NVFP4 has 4.5 bits, as Q4_0 has."""
+_SAME_NAME = (1.04, 0.05)
+"""UD-Q4_K_M of Qwen3.6-35B-A3B is 1.05 times Q4_K_M (20.6 GiB), UD-Q6_K 1.03 times Q6_K (27.3 GiB)."""
+_BITS_ALONE = {"2": "Q2_K", "3": "Q3_K_M", "4": "Q4_K_M", "5": "Q5_K_M", "6": "Q6_K", "8": "Q8_0"}
+_OF_BITS = 0.1
+_LLAMA_CPP = r"(?:ud[-_])?(?:i?q|tq)\d\w*|bf16|f16|fp16|f32|fp32|mxfp4(?:_moe)?"
+_OTHERS = (
+    r"(?:unsloth-)?bnb|bitsandbytes|nf4|awq|gptq|hqq|exl[23]|mlx|nvfp4|w\d{1,2}a\d{1,2}|int-?[48]"
+    r"|fp8(?:[-_](?:dynamic|static|block|tensor|channel))?|\d-?bit|\d(?:\.\d{1,3})?-?bpw|\d{2,4}g|g\d{2,4}"
+)
+_PUNCTUATION = r"[-_.:@\s]"
+_QUANT = re.compile(rf"{_PUNCTUATION}({_LLAMA_CPP}|{_OTHERS})(?=$|{_PUNCTUATION})", re.IGNORECASE)
+_OF_LLAMA_CPP = re.compile(_LLAMA_CPP, re.IGNORECASE)
+_BITS = re.compile(r"\d-?bit", re.IGNORECASE)
+_TRAINED_FOR_Q4_0 = re.compile(r"gemma.{0,200}[-_]qat\b", re.IGNORECASE)  # Google's models for quants are all for Q4_0
+
 
 class FileType(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A mix, as `general.file_type` names it; `output` is there where this program can make one up."""
@@ -41,43 +72,6 @@ class Quant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def bytes_of(self, elements: int) -> int:
         """The size of so many elements in whole blocks."""
         return -(-elements // self.block_elements) * self.block_bytes
-
-
-@cache
-def quants() -> dict[str, Quant]:
-    """Every type by name."""
-    return {q.name: q for q in entries("quants", Quant).values()}
-
-
-@cache
-def quants_by_ggml_type() -> dict[int, Quant]:
-    """Every type by the number that a GGUF file uses for it."""
-    return {q.ggml_type: q for q in quants().values()}
-
-
-@cache
-def file_types() -> dict[int, tuple[FileType, Quant]]:
-    """Every mix and its main type, by the value of `general.file_type`."""
-    return {f.id: (f, q) for q in quants().values() for f in q.file_types}
-
-
-def file_type_of_mix(name: str) -> tuple[FileType, Quant]:
-    """The mix of that name and its main type; KeyError where there is none."""
-    return _mixes()[name]
-
-
-@cache
-def _mixes() -> dict[str, tuple[FileType, Quant]]:
-    return {f.name: (f, q) for f, q in file_types().values()}
-
-
-Role: TypeAlias = Literal["attn_v", "attn_k", "attn_q", "attn_output", "ffn_up", "ffn_gate", "ffn_down"]
-Layers: TypeAlias = Literal[
-    "all", "first two", "first four", "first sixteenth", "first eighth", "middle", "both ends and every third"
-]
-
-_USUAL_COUNTS = 0.2  # of the likeness of two names
-_PUBLISHERS_OWN = re.compile(r"^ud(?=q|iq|tq|bf|f)|^apex|^dynamic")
 
 
 class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -137,6 +131,68 @@ class Mix(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
         return file_type_of_mix(self.like or self.name)
 
 
+class EstimatedMix(NamedTuple):
+    """A quant whose tensors' types do not follow from its name, by the nearest mix."""
+
+    word: str
+    mix: Mix
+    factor: float  # Its weights against those of the mix, about
+    off: float  # How far that may be off, as a share
+
+    @property
+    def note(self) -> str:
+        scaled = "" if self.factor == 1 else f" x {self.factor:g}"
+        own = "which tensors have which type does not follow from its name"
+        return f"{self.word} is an estimate, {self.mix.name}{scaled}: {own}; sizes are within about {self.off:.0%}"
+
+
+class Sensitive(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A group of tensors by parts of their names."""
+
+    why: str
+    source: str
+    architectures: tuple[str, ...] = ()
+    """Every one where empty."""
+    kept: tuple[str, ...] = ()
+    """Not quantised."""
+    kept_names: tuple[str, ...] = ()
+    """The same, of whole names."""
+    f32: tuple[str, ...] = ()
+    """Of full precision in a file of 16 bits."""
+    eight_bits: tuple[str, ...] = ()
+    """Q8_0 in every mix of quantised types."""
+    stored: str = ""
+    """The type of the kept ones, where the model is published in a quantised one."""
+
+
+@cache
+def quants() -> dict[str, Quant]:
+    """Every type by name."""
+    return {q.name: q for q in entries("quants", Quant).values()}
+
+
+@cache
+def quants_by_ggml_type() -> dict[int, Quant]:
+    """Every type by the number that a GGUF file uses for it."""
+    return {q.ggml_type: q for q in quants().values()}
+
+
+@cache
+def file_types() -> dict[int, tuple[FileType, Quant]]:
+    """Every mix and its main type, by the value of `general.file_type`."""
+    return {f.id: (f, q) for q in quants().values() for f in q.file_types}
+
+
+def file_type_of_mix(name: str) -> tuple[FileType, Quant]:
+    """The mix of that name and its main type; KeyError where there is none."""
+    return _mixes()[name]
+
+
+@cache
+def _mixes() -> dict[str, tuple[FileType, Quant]]:
+    return {f.name: (f, q) for f, q in file_types().values()}
+
+
 @cache
 def mixes() -> dict[str, Mix]:
     """Every mix that follows from its name, by name; a publisher's change of the tables inherits the rest."""
@@ -170,37 +226,6 @@ def find_mix(word: str) -> Mix:
     if wanted in {_plain(f.name) for f, _ in file_types().values()}:
         raise UserError(f"{word}: which tensors are of this type is the publisher's choice", "Give the file itself")
     raise UserError(f"there is no quant {word!r}", f"Did you mean {' or '.join(near)}?")
-
-
-class EstimatedMix(NamedTuple):
-    """A quant whose tensors' types do not follow from its name, by the nearest mix."""
-
-    word: str
-    mix: Mix
-    factor: float  # Its weights against those of the mix, about
-    off: float  # How far that may be off, as a share
-
-    @property
-    def note(self) -> str:
-        scaled = "" if self.factor == 1 else f" x {self.factor:g}"
-        own = "which tensors have which type does not follow from its name"
-        return f"{self.word} is an estimate, {self.mix.name}{scaled}: {own}; sizes are within about {self.off:.0%}"
-
-
-_ESTIMATES = {
-    "q2kxl": ("Q2_K", 0.95, 0.2), "q3kxl": ("Q3_K_M", 1.01, 0.05), "q4kxl": ("Q4_K_M", 1.05, 0.05),
-    "q5kxl": ("Q5_K_M", 1.1, 0.05), "q6kxl": ("Q6_K", 1.13, 0.05), "q8kxl": ("Q8_0", 1.1, 0.3),
-    "nvfp4": ("Q4_0", 1.0, 0.1),
-}  # fmt: skip
-"""Sizes of unsloth's files against those mixes: Qwen3.6-35B-A3B UD-Q2_K_XL 11.4, UD-Q3_K_XL 15.7, UD-Q5_K_XL 24.8,
-UD-Q6_K_XL 29.7, UD-Q8_K_XL 35.8 GiB; Qwen3.6-27B UD-Q6_K_XL 23.88 GiB; gemma-4-12b UD-Q6_K_XL 9.94 GiB;
-gemma-4-26B-A4B UD-Q4_K_XL 17.01 GiB (huggingface.co/unsloth, as people list them, 2026). Of models below 3B the tables
-weigh more: Qwen3.5-2B UD-Q8_K_XL is 1.45 times Q8_0, Gemma 4 E2B UD-Q2_K_XL 0.75 times Q2_K.
-NVFP4 has 4.5 bits, as Q4_0 has."""
-_SAME_NAME = (1.04, 0.05)
-"""UD-Q4_K_M of Qwen3.6-35B-A3B is 1.05 times Q4_K_M (20.6 GiB), UD-Q6_K 1.03 times Q6_K (27.3 GiB)."""
-_BITS_ALONE = {"2": "Q2_K", "3": "Q3_K_M", "4": "Q4_K_M", "5": "Q5_K_M", "6": "Q6_K", "8": "Q8_0"}
-_OF_BITS = 0.1
 
 
 def estimated_mix(word: str) -> EstimatedMix | None:
@@ -244,42 +269,11 @@ def _plain(word: str) -> str:
     return re.sub(r"[^a-z0-9.]", "", word.lower())
 
 
-class Sensitive(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A group of tensors by parts of their names."""
-
-    why: str
-    source: str
-    architectures: tuple[str, ...] = ()
-    """Every one where empty."""
-    kept: tuple[str, ...] = ()
-    """Not quantised."""
-    kept_names: tuple[str, ...] = ()
-    """The same, of whole names."""
-    f32: tuple[str, ...] = ()
-    """Of full precision in a file of 16 bits."""
-    eight_bits: tuple[str, ...] = ()
-    """Q8_0 in every mix of quantised types."""
-    stored: str = ""
-    """The type of the kept ones, where the model is published in a quantised one."""
-
-
 @cache
 def sensitive(architecture: str) -> tuple[Sensitive, ...]:
     """The groups that an architecture has to do with."""
     groups = entries("sensitive", Sensitive).values()
     return tuple(g for g in groups if not g.architectures or architecture in g.architectures)
-
-
-_LLAMA_CPP = r"(?:ud[-_])?(?:i?q|tq)\d\w*|bf16|f16|fp16|f32|fp32|mxfp4(?:_moe)?"
-_OTHERS = (
-    r"(?:unsloth-)?bnb|bitsandbytes|nf4|awq|gptq|hqq|exl[23]|mlx|nvfp4|w\d{1,2}a\d{1,2}|int-?[48]"
-    r"|fp8(?:[-_](?:dynamic|static|block|tensor|channel))?|\d-?bit|\d(?:\.\d{1,3})?-?bpw|\d{2,4}g|g\d{2,4}"
-)
-_PUNCTUATION = r"[-_.:@\s]"
-_QUANT = re.compile(rf"{_PUNCTUATION}({_LLAMA_CPP}|{_OTHERS})(?=$|{_PUNCTUATION})", re.IGNORECASE)
-_OF_LLAMA_CPP = re.compile(_LLAMA_CPP, re.IGNORECASE)
-_BITS = re.compile(r"\d-?bit", re.IGNORECASE)
-_TRAINED_FOR_Q4_0 = re.compile(r"gemma.{0,200}[-_]qat\b", re.IGNORECASE)  # Google's models for quants are all for Q4_0
 
 
 def split_quant(name: str) -> tuple[str, str]:

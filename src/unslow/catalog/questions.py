@@ -7,6 +7,8 @@ import msgspec
 
 from unslow.catalog import entries
 
+UNKNOWN_WHICH = "unknown"  # Among systems, vendors or runtimes: where nobody says which it is
+
 
 class Command(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A command, why it helps, what it gives, and where it makes sense; no list means anywhere.
@@ -34,16 +36,6 @@ class Command(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Only of use where two versions are told of."""
 
 
-@cache
-def askable_commands() -> tuple[Command, ...]:
-    """Every command, in the order of the files."""
-    files = entries("questions", dict[str, tuple[Command, ...]])
-    return tuple(command for file in files.values() for command in file["command"])
-
-
-UNKNOWN_WHICH = "unknown"  # Among systems, vendors or runtimes: where nobody says which it is
-
-
 class ReadingWay(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What to do, and where; no list means anywhere. Words in braces are other readings."""
 
@@ -52,6 +44,13 @@ class ReadingWay(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     vendors: tuple[str, ...] = ()
     runtimes: tuple[str, ...] = ()
     containers: tuple[str, ...] = ()
+
+
+@cache
+def askable_commands() -> tuple[Command, ...]:
+    """Every command, in the order of the files."""
+    files = entries("questions", dict[str, tuple[Command, ...]])
+    return tuple(command for file in files.values() for command in file["command"])
 
 
 @cache

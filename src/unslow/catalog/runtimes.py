@@ -8,6 +8,9 @@ import msgspec
 from unslow.catalog import entries, entry
 from unslow.facts.account import Topic
 
+_NUMBERS = re.compile(r"\d+")
+_MOST_NUMBERS = 4
+
 
 class Kernel(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What vLLM's kernels for the experts of a packing want beyond the packing itself."""
@@ -78,33 +81,6 @@ class Overheads(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     source: str
 
 
-def vllm_kernel(packing: str) -> Kernel:
-    """What the kernels of a packing want; of most, nothing."""
-    kernels = entries("runtimes_memory/kernels", Kernel).values()
-    return next((kernel for kernel in kernels if kernel.packing == packing), Kernel())
-
-
-@cache
-def vllm_releases() -> tuple[Release, ...]:
-    """What is known of vLLM's versions, the oldest first."""
-    return tuple(sorted(entries("runtimes_memory/vllm", Release).values(), key=lambda r: r.since))
-
-
-def vllm_release(version: tuple[int, int]) -> Release:
-    """What holds for a version of vLLM; for one older than all that are known, what holds for the oldest."""
-    return max((r for r in vllm_releases() if r.since <= version), key=lambda r: r.since, default=vllm_releases()[0])
-
-
-vllm_profile = partial(entry, "runtimes_memory/profiles", "vllm", Profile)
-"""What vLLM's start takes."""
-overheads = partial(entry, "runtimes_memory", "torch", Overheads)
-"""What PyTorch takes beside tensors."""
-
-
-_NUMBERS = re.compile(r"\d+")
-_MOST_NUMBERS = 4
-
-
 class VersionChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One change: from `version` on, `what` is so."""
 
@@ -118,8 +94,29 @@ class VersionChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How to have it as before, as a value of the setting that the topic is about; empty where one can't."""
 
 
+vllm_profile = partial(entry, "runtimes_memory/profiles", "vllm", Profile)
+"""What vLLM's start takes."""
+overheads = partial(entry, "runtimes_memory", "torch", Overheads)
+"""What PyTorch takes beside tensors."""
 version_changes = partial(entries, "changes", VersionChange)
 """Every change that is known, by the name of its file."""
+
+
+def vllm_kernel(packing: str) -> Kernel:
+    """What the kernels of a packing want; of most, nothing."""
+    kernels = entries("runtimes_memory/kernels", Kernel).values()
+    return next((kernel for kernel in kernels if kernel.packing == packing), Kernel())
+
+
+def vllm_release(version: tuple[int, int]) -> Release:
+    """What holds for a version of vLLM; for one older than all that are known, what holds for the oldest."""
+    return max((r for r in vllm_releases() if r.since <= version), key=lambda r: r.since, default=vllm_releases()[0])
+
+
+@cache
+def vllm_releases() -> tuple[Release, ...]:
+    """What is known of vLLM's versions, the oldest first."""
+    return tuple(sorted(entries("runtimes_memory/vllm", Release).values(), key=lambda r: r.since))
 
 
 def changes_at(runtime: str, before: str, since: str) -> tuple[VersionChange, ...]:

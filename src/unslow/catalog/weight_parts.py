@@ -16,6 +16,12 @@ from unslow.facts.values import padded
 
 Module: TypeAlias = Literal["embeddings", "output", "norms", "routers", "attention"]
 _GROUPS_IN_A_GROUP = 256  # bitsandbytes' nested blocks
+_LARGE = 4096
+_PLAIN_BYTES = {"bf16": 2, "bfloat16": 2, "f16": 2, "fp16": 2, "float16": 2, "f32": 4, "fp32": 4, "float32": 4}
+_BITS = re.compile(r"(?<!\d)(\d{1,2}(?:\.\d{1,4})?)[ _-]?(?:bits?|bpw)\b")
+_INTEGER = re.compile(r"(?<![a-z])int[ _-]?(\d{1,2})\b")
+_GROUP = re.compile(r"(?<![a-z\d])(?:g|gs|group[ _-]?(?:size)?)[ _-]?(\d{1,5})\b|(?<![a-z\d])(\d{1,5})g\b")
+_NUMBER = re.compile(r"(?:^|\.)(?:layers|h|blocks|blk)\.(\d+)\.")
 
 
 class Array(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -66,95 +72,6 @@ class Scheme(NamedTuple):
     group: int
 
 
-@cache
-def packings() -> dict[str, Packing]:
-    """Every packing by name."""
-    return {p.name: p for p in entries("packings", Packing).values()}
-
-
-def scheme(name: str, bits: float | None = None, group: int | None = None) -> Scheme:
-    """The packing of that name with the choices made, or its usual ones; UserError where it has no such choice."""
-    packing = packings()[name]
-    bits, group = packing.default_bits if bits is None else bits, packing.default_group if group is None else group
-    low, high = packing.bits_between
-    if bits not in packing.bits and not low <= bits <= high:
-        can = ", ".join(map(str, packing.bits)) or f"{low:g} to {high:g}"
-        raise UserError(f"{name} has no {bits:g} bits", f"It has {can}")
-    if packing.groups and group not in packing.groups:
-        raise UserError(f"{name} has no groups of {group}", f"It has {', '.join(map(str, packing.groups))}")
-    return Scheme(packing, bits, group)
-
-
-def packed_bytes(of: Scheme, rows: int, columns: int) -> int:
-    """What a matrix takes on disk and in memory; a row has as many numbers as the layer has inputs."""
-    return sum(array_bytes(of, array, rows, columns) for array in of.packing.arrays)
-
-
-def array_bytes(of: Scheme, array: Array, rows: int, columns: int) -> int:
-    """What one of the arrays of a matrix takes."""
-    rows, columns = padded(rows, of.packing.rows_multiple), padded(columns, of.packing.columns_multiple)
-    bits = array.bits or of.packing.stored_bits.get(int(of.bits), of.bits)
-    if array.packed_along:
-        across, along = rows, columns  # a number for each weight, or for each group of a row
-        if array.per != "weight":
-            along = 1 if of.group < 0 else -(-columns // of.group)
-        if array.packed_along == "rows":
-            across, along = along, across
-        return across * -(-int(along * bits) // array.word_bits) * array.word_bits // 8
-    return int(-(-_numbers_in(of, array, rows, columns) * array.count * bits // 8))
-
-
-def _numbers_in(of: Scheme, array: Array, rows: int, columns: int) -> int:
-    group = columns if of.group < 0 else of.group
-    groups = -(-rows * columns // group) if of.packing.groups_across_rows else rows * -(-columns // group)
-    tile = of.packing.tile
-    return {
-        "weight": rows * columns,
-        "group": groups,
-        "256 groups": -(-groups // _GROUPS_IN_A_GROUP),
-        "tile": -(-rows // tile) * -(-columns // tile),
-        "row": rows,
-        "column": columns,
-        "tensor": 1,
-    }[array.per]
-
-
-_BITS = re.compile(r"(?<!\d)(\d{1,2}(?:\.\d{1,4})?)[ _-]?(?:bits?|bpw)\b")
-_INTEGER = re.compile(r"(?<![a-z])int[ _-]?(\d{1,2})\b")
-_GROUP = re.compile(r"(?<![a-z\d])(?:g|gs|group[ _-]?(?:size)?)[ _-]?(\d{1,5})\b|(?<![a-z\d])(\d{1,5})g\b")
-
-
-def find_scheme(words: str, without: Iterable[str] = ()) -> Scheme:
-    """The scheme that words mean, whatever their case and punctuation; UserError where there is none.
-
-    Names that begin with one of `without` are not suggested then.
-    """
-    words = words[:64]
-    text = words.lower()
-    said = [text]
-    for choice in (_GROUP, _BITS, _INTEGER):  # less and less of what may be a choice and no name
-        said.append(choice.sub(" ", said[-1]))
-    found = next((p for words_left in said if (p := _by_word().get(_plain(words_left)))), None)
-    if not found:
-        offered = {word: p.name for word, p in _by_word().items() if not p.name.startswith(tuple(without))}
-        near = get_close_matches(_plain(text), offered, n=3, cutoff=0.4)
-        names = dict.fromkeys(offered[n] for n in near) or dict.fromkeys(offered.values())
-        raise UserError(f"there is no quant {words!r}", f"Did you mean {' or '.join(names)}?")
-    bits, group = _BITS.search(text) or _INTEGER.search(text), _GROUP.search(text)
-    return scheme(
-        found.name, float(bits[1]) if bits else None, int(group[1] or group[2]) if group and found.groups else None
-    )
-
-
-@cache
-def _by_word() -> dict[str, Packing]:
-    return {_plain(word): p for p in packings().values() for word in (*p.aliases, p.name)}
-
-
-def _plain(text: str) -> str:
-    return re.sub(r"[^a-z0-9]", "", text.lower())
-
-
 class Role(StrEnum):
     """What a part is for; tensor parallelism divides by it."""
 
@@ -191,26 +108,21 @@ class Storage(NamedTuple):
     packing: str = ""  # The name of the packing; empty where there is none
 
 
-def plain_storage(dtype_bytes: int) -> Storage:
-    """Every weight in one type."""
-    return Storage(dtype_bytes, dtype_bytes, dtype_bytes)
-
-
-def packed_storage(scheme: Scheme, plain_bytes: int = 2) -> Storage:
-    """As a packing stores large matrices."""
-    linear = packed_bytes(scheme, _LARGE, _LARGE) / _LARGE**2
-    attention = plain_bytes if "attention" in scheme.packing.kept else linear
-    return Storage(linear, attention, plain_bytes, scheme.packing.name)
-
-
-_LARGE = 4096
-_PLAIN_BYTES = {"bf16": 2, "bfloat16": 2, "f16": 2, "fp16": 2, "float16": 2, "f32": 4, "fp32": 4, "float32": 4}
-
-
-def storage_of_quant(quant: str) -> Storage:
-    """As the format of that name stores weights; UserError where there is none."""
-    plain = _PLAIN_BYTES.get(quant.lower())
-    return plain_storage(plain) if plain else packed_storage(find_scheme(quant))
+_ROLES = tuple(
+    (re.compile(pattern), role)
+    for pattern, role in (
+        (r"(^|\.)(vision|visual|audio|multi_modal|mm_|embed_vision)", Role.OTHER),
+        (r"lm_head|^output\.weight|embed_out", Role.OUTPUT),
+        (r"embed_tokens|wte|word_embeddings|tok_embeddings|^token_embd\.", Role.EMBEDDING),
+        (r"norm|router|\.gate\.weight|ffn_gate_inp|kv_a_proj|q_a_proj|attn_kv_a|attn_q_a", Role.WHOLE),
+        (r"experts\.|_exps\b|_exps\.", Role.EXPERTS),
+        (r"linear_attn|mamba|mixer|ssm_|conv1d", Role.RECURRENT),
+        (r"\.(k_proj|v_proj|attn_k|attn_v)\b", Role.KEY_VALUE),
+        (r"attn|attention", Role.QUERY),
+        (r"mlp|feed_forward|ffn", Role.FEED_FORWARD),
+    )
+)
+"""The first that a tensor's name matches; Hugging Face's names and GGUF's."""
 
 
 def parts_of_shape(shape: HfShape, storage: Storage) -> list[Part]:
@@ -269,24 +181,6 @@ def _feed_forward(shape: HfShape, storage: Storage, layer: int) -> Iterator[tupl
     yield Role.WHOLE, round(shape.experts * shape.width * storage.plain)
 
 
-_NUMBER = re.compile(r"(?:^|\.)(?:layers|h|blocks|blk)\.(\d+)\.")
-_ROLES = tuple(
-    (re.compile(pattern), role)
-    for pattern, role in (
-        (r"(^|\.)(vision|visual|audio|multi_modal|mm_|embed_vision)", Role.OTHER),
-        (r"lm_head|^output\.weight|embed_out", Role.OUTPUT),
-        (r"embed_tokens|wte|word_embeddings|tok_embeddings|^token_embd\.", Role.EMBEDDING),
-        (r"norm|router|\.gate\.weight|ffn_gate_inp|kv_a_proj|q_a_proj|attn_kv_a|attn_q_a", Role.WHOLE),
-        (r"experts\.|_exps\b|_exps\.", Role.EXPERTS),
-        (r"linear_attn|mamba|mixer|ssm_|conv1d", Role.RECURRENT),
-        (r"\.(k_proj|v_proj|attn_k|attn_v)\b", Role.KEY_VALUE),
-        (r"attn|attention", Role.QUERY),
-        (r"mlp|feed_forward|ffn", Role.FEED_FORWARD),
-    )
-)
-"""The first that a tensor's name matches; Hugging Face's names and GGUF's."""
-
-
 def parts_of_tensors(tensors: Sequence[Tensor], layers: int) -> list[Part]:
     """The parts of a model whose tensors are known by name; one that no pattern knows is whole on every device."""
     parts = []
@@ -305,3 +199,105 @@ def parts_of_tensors(tensors: Sequence[Tensor], layers: int) -> list[Part]:
 def total_bytes(parts: Sequence[Part]) -> int:
     """All weights together."""
     return sum(part.bytes for part in parts)
+
+
+def storage_of_quant(quant: str) -> Storage:
+    """As the format of that name stores weights; UserError where there is none."""
+    plain = _PLAIN_BYTES.get(quant.lower())
+    return plain_storage(plain) if plain else packed_storage(find_scheme(quant))
+
+
+def plain_storage(dtype_bytes: int) -> Storage:
+    """Every weight in one type."""
+    return Storage(dtype_bytes, dtype_bytes, dtype_bytes)
+
+
+def packed_storage(scheme: Scheme, plain_bytes: int = 2) -> Storage:
+    """As a packing stores large matrices."""
+    linear = packed_bytes(scheme, _LARGE, _LARGE) / _LARGE**2
+    attention = plain_bytes if "attention" in scheme.packing.kept else linear
+    return Storage(linear, attention, plain_bytes, scheme.packing.name)
+
+
+def packed_bytes(of: Scheme, rows: int, columns: int) -> int:
+    """What a matrix takes on disk and in memory; a row has as many numbers as the layer has inputs."""
+    return sum(array_bytes(of, array, rows, columns) for array in of.packing.arrays)
+
+
+def array_bytes(of: Scheme, array: Array, rows: int, columns: int) -> int:
+    """What one of the arrays of a matrix takes."""
+    rows, columns = padded(rows, of.packing.rows_multiple), padded(columns, of.packing.columns_multiple)
+    bits = array.bits or of.packing.stored_bits.get(int(of.bits), of.bits)
+    if array.packed_along:
+        across, along = rows, columns  # a number for each weight, or for each group of a row
+        if array.per != "weight":
+            along = 1 if of.group < 0 else -(-columns // of.group)
+        if array.packed_along == "rows":
+            across, along = along, across
+        return across * -(-int(along * bits) // array.word_bits) * array.word_bits // 8
+    return int(-(-_numbers_in(of, array, rows, columns) * array.count * bits // 8))
+
+
+def _numbers_in(of: Scheme, array: Array, rows: int, columns: int) -> int:
+    group = columns if of.group < 0 else of.group
+    groups = -(-rows * columns // group) if of.packing.groups_across_rows else rows * -(-columns // group)
+    tile = of.packing.tile
+    return {
+        "weight": rows * columns,
+        "group": groups,
+        "256 groups": -(-groups // _GROUPS_IN_A_GROUP),
+        "tile": -(-rows // tile) * -(-columns // tile),
+        "row": rows,
+        "column": columns,
+        "tensor": 1,
+    }[array.per]
+
+
+def find_scheme(words: str, without: Iterable[str] = ()) -> Scheme:
+    """The scheme that words mean, whatever their case and punctuation; UserError where there is none.
+
+    Names that begin with one of `without` are not suggested then.
+    """
+    words = words[:64]
+    text = words.lower()
+    said = [text]
+    for choice in (_GROUP, _BITS, _INTEGER):  # less and less of what may be a choice and no name
+        said.append(choice.sub(" ", said[-1]))
+    found = next((p for words_left in said if (p := _by_word().get(_plain(words_left)))), None)
+    if not found:
+        offered = {word: p.name for word, p in _by_word().items() if not p.name.startswith(tuple(without))}
+        near = get_close_matches(_plain(text), offered, n=3, cutoff=0.4)
+        names = dict.fromkeys(offered[n] for n in near) or dict.fromkeys(offered.values())
+        raise UserError(f"there is no quant {words!r}", f"Did you mean {' or '.join(names)}?")
+    bits, group = _BITS.search(text) or _INTEGER.search(text), _GROUP.search(text)
+    return scheme(
+        found.name, float(bits[1]) if bits else None, int(group[1] or group[2]) if group and found.groups else None
+    )
+
+
+@cache
+def _by_word() -> dict[str, Packing]:
+    return {_plain(word): p for p in packings().values() for word in (*p.aliases, p.name)}
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", text.lower())
+
+
+def scheme(name: str, bits: float | None = None, group: int | None = None) -> Scheme:
+    """The packing of that name with the choices made, or its usual ones; UserError where it has no such choice."""
+    packing = packings()[name]
+    bits, group = packing.default_bits if bits is None else bits, packing.default_group if group is None else group
+    low, high = packing.bits_between
+    if bits not in packing.bits and not low <= bits <= high:
+        can = ", ".join(map(str, packing.bits)) or f"{low:g} to {high:g}"
+        raise UserError(f"{name} has no {bits:g} bits", f"It has {can}")
+    if packing.groups and group not in packing.groups:
+        raise UserError(f"{name} has no groups of {group}", f"It has {', '.join(map(str, packing.groups))}")
+    return Scheme(packing, bits, group)
+
+
+@cache
+def packings() -> dict[str, Packing]:
+    """Every packing by name."""
+    return {p.name: p for p in entries("packings", Packing).values()}

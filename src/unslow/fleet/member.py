@@ -14,7 +14,7 @@ class Reading(NamedTuple):
 
 
 class MemberGpu(msgspec.Struct, frozen=True, kw_only=True):
-    """A GPU that belongs to the engine; `readings` by the names of `quantities.GPU`."""
+    """A GPU that belongs to the engine; `readings` by the names of `GPU`."""
 
     index: int
     name: str = ""
@@ -42,7 +42,7 @@ class OwnDiagnosis(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Member(msgspec.Struct, frozen=True, kw_only=True):
-    """One engine; `engine`, `host` and the GPUs' readings by the names of `quantities`."""
+    """One engine; `engine`, `host` and the GPUs' readings by the names of `ENGINE`, `HOST` and `GPU`."""
 
     key: str
     """Unique in the fleet and short, such as `namespace/pod` or `host:port`."""
@@ -144,7 +144,7 @@ _ENOUGH = 50.0  # Of tokens: fewer say more of first tokens than of speed
 
 
 def engine_readings(raw: Raw, window_s: float) -> dict[str, Reading]:
-    """The readings of `quantities.ENGINE` that can be told."""
+    """The readings of `ENGINE` that can be told."""
     found = {name: Reading(raw[name][1], raw[name][2]) for name in _AS_READ if name in raw}
     means = {
         name: Reading(raw[name][1], raw[name][2]) if name in raw else _quotient(raw, top, bottom)
@@ -181,7 +181,7 @@ def source_of_ratio(top: str, above: str, below: str) -> str:
 
 
 def gpu_readings(raw: Raw) -> dict[str, Reading]:
-    """The readings of `quantities.GPU` that can be told."""
+    """The readings of `GPU` that can be told."""
     found = {name: Reading(value, source) for name, (_, value, source) in raw.items()}
     free, reserved = found.get("vram_free_bytes"), found.pop("vram_reserved_bytes", None)
     if free and "vram_used_max_bytes" in found and "vram_total_bytes" not in found:
@@ -203,7 +203,7 @@ def gpu_readings(raw: Raw) -> dict[str, Reading]:
 
 
 def host_readings(raw: Raw) -> dict[str, Reading]:
-    """The readings of `quantities.HOST` that can be told."""
+    """The readings of `HOST` that can be told."""
     found = {name: Reading(value, source) for name, (_, value, source) in raw.items()}
     idle, free = found.pop("idle_cpus", None), found.pop("swap_free_bytes", None)
     if idle and "cpus" in found:
