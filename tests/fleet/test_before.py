@@ -4,7 +4,7 @@ import pytest
 
 from unslow.fleet.engines import Engine, Past
 from unslow.fleet.member import engine_readings
-from unslow.fleet.pods import Before
+from unslow.fleet.members import Before
 from unslow.fleet.prometheus.answers import Answered
 from unslow.fleet.queries import Labels
 

@@ -1,16 +1,16 @@
-"""Every engine of a fleet as a member, with what belongs to it and what makes it doubtful."""
+"""Every engine of a fleet as a member, with what belongs to it, what it was before, and what makes it doubtful."""
 
-from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from unslow.catalog.prometheus import exporters_of
 from unslow.fleet.asking import NOT_ANSWERED, Asking
-from unslow.fleet.engines import REPLICA, Engine, read_engines
+from unslow.fleet.engines import BEFORE, REPLICA, Engine, Past, read_engines
 from unslow.fleet.joining import Gpu, Joined, Subject, Subjects, diagnosis, read_joined, read_subjects
-from unslow.fleet.labels import first_of, shown_label
+from unslow.fleet.labels import first_of, scope_of, shown_label, subject_key
 from unslow.fleet.member import COUNTED, Member, MemberGpu, Reading, engine_readings, gpu_readings, host_readings
-from unslow.fleet.pods import Before, version_of
+from unslow.fleet.pods import read_images_before, version_of, workload
 from unslow.fleet.prometheus.answers import without_collector
 from unslow.fleet.prometheus.client import Prometheus
 from unslow.fleet.queries import Labels, Options
@@ -37,6 +37,8 @@ _KINDS = (
     ("hosts are called", "hosts with the same name", "a label such as cluster must tell them apart"),
 )  # fmt: skip
 """Words of a reason, the same without what is different for each engine, and what to do."""
+_Raw = dict[str, tuple[int, float, str]]
+_Whose = tuple[str, str, tuple[tuple[str, str], ...]]
 
 
 class Members(NamedTuple):
@@ -44,6 +46,56 @@ class Members(NamedTuple):
 
     members: list[Member]
     statements: tuple[Statement, ...]
+
+
+class Before:
+    """The past of every engine that has one.
+
+    In Kubernetes a new version comes in new pods: what the pods of the same workload were then stands for them all.
+    """
+
+    def __init__(self, asking: Asking, engines: Iterable[Engine], pasts: Iterable[Past], labels: Labels) -> None:
+        self._labels = labels
+        self._workloads, self._told = read_images_before(asking)
+        groups: dict[_Whose, list[Past]] = defaultdict(list)
+        for past in pasts:
+            groups[self._whose(past.labels)].append(past)
+        self._groups = {key: _together(group) for key, group in groups.items()}
+        self._versions = {
+            key: {first_of(past.labels, labels.version) for past in group} for key, group in groups.items()
+        }
+        now = Counter(self._whose(engine.labels) for engine in engines)
+        self.gone = Counter[str]()
+        """How many engines are no more, by their workload or target."""
+        for key, group in groups.items():
+            # Each engine once, whoever scraped it
+            engines_then = {(past.labels.get("pod", ""), past.labels.get("instance", "")) for past in group}
+            if len(engines_then) > now[key]:
+                self.gone["/".join(filter(None, key[:2]))] += len(engines_then) - now[key]
+
+    def give(self, engine: Engine) -> None:
+        """What its workload was, where it was not there itself."""
+        if not any(name.startswith(BEFORE) for name in engine.raw):
+            engine.raw.update(self._groups.get(self._whose(engine.labels), {}))
+        if f"{BEFORE}running" in engine.raw:
+            engine.raw["running_before"] = engine.raw.pop(f"{BEFORE}running")
+
+    def version(self, engine: Engine, subject: Subject | None) -> str:
+        """The version then, where something told it."""
+        key, scope = self._whose(engine.labels), scope_of(engine.labels)
+        images = {text: text for pod in self._workloads.all(key[:2], scope) for text in pod.images}
+        found = version_of(images, engine.runtime)
+        if not found and subject:
+            found = self._told.get(subject_key(subject.labels), "")
+        labelled = self._versions.get(key, set())
+        return found or (next(iter(labelled)) if len(labelled) == 1 else "")
+
+    def _whose(self, labels: Mapping[str, str]) -> _Whose:
+        """The namespace and the workload, or the target; and the cluster, as another can have the same names."""
+        pod, scope = first_of(labels, self._labels.pod), tuple(scope_of(labels).items())
+        if not pod:
+            return "", labels.get("instance", ""), scope
+        return first_of(labels, self._labels.namespace), workload(pod), scope
 
 
 @without_collector()
@@ -143,6 +195,20 @@ def _only_own(subject: Subject, options: Options, now_s: float) -> Member:
         own=diagnosis(subject, now_s),
         missing={"engine": "only `unslow exporter` on its machine tells of it: the runtime itself is not scraped"},
     )
+
+
+def _together(group: list[Past]) -> _Raw:
+    """What was counted, added up; of gauges the mean."""
+    found: _Raw = {}
+    for past in group:
+        for name, (order, value, source) in past.raw.items():
+            held = found.get(name, (order, 0.0, source))
+            found[name] = (min(order, held[0]), held[1] + value, source)
+    running = f"{BEFORE}running"
+    if running in found:
+        order, value, source = found[running]
+        found[running] = (order, value / sum(running in past.raw for past in group), source)
+    return found
 
 
 def doubts_of(engine: Engine) -> list[str]:

@@ -1,17 +1,11 @@
-"""The pods of engines: where they run, their version by its image, and what they were at the time to compare with.
-
-In Kubernetes a new version comes in new pods: what the pods of the same workload were then stands for them all.
-"""
+"""The pods of engines: where they run, what their containers may use, and their versions by the images."""
 
 import re
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from unslow.fleet.asking import Asking
-from unslow.fleet.engines import BEFORE, Engine, Past
-from unslow.fleet.joining import Subject
-from unslow.fleet.labels import Named, SubjectKey, first_of, plain, scope_of, subject_key
-from unslow.fleet.queries import MARK, Labels, Options, parts
+from unslow.fleet.labels import Named, SubjectKey, plain, scope_of, subject_key
+from unslow.fleet.queries import MARK, Options, parts
 
 IMAGES = {
     "vLLM": ("vllm",), "SGLang": ("sglang",), "TGI": ("text-generation-inference", "tgi"), "Ollama": ("ollama",),
@@ -20,8 +14,6 @@ IMAGES = {
 """How the images of runtimes are called, by whoever builds them."""
 _VERSION = re.compile(r"v?(\d{1,9}\.\d{1,9}[\w.+-]{0,100}|b\d{3,12}|\d{4,18})")
 _GENERATED = re.compile(r"-[a-f0-9]{6,10}-[a-z0-9]{5}$|-[a-z0-9]{5}$|-\d+$")
-_Raw = dict[str, tuple[int, float, str]]
-_Whose = tuple[str, str, tuple[tuple[str, str], ...]]
 
 
 class Pod:
@@ -73,67 +65,6 @@ def version_of(images: Mapping[str, str], runtime: str, container: str = "") -> 
     tags = [text.partition("@")[0].rpartition("/")[2].partition(":")[2] for text in known or own]
     versions = {found[1] if (found := _VERSION.fullmatch(tag)) else "" for tag in tags}
     return versions.pop() if len(versions) == 1 else ""
-
-
-class Before:
-    """The past of every engine that has one."""
-
-    def __init__(self, asking: Asking, engines: Iterable[Engine], pasts: Iterable[Past], labels: Labels) -> None:
-        self._labels = labels
-        self._workloads, self._told = read_images_before(asking)
-        groups: dict[_Whose, list[Past]] = defaultdict(list)
-        for past in pasts:
-            groups[self._whose(past.labels)].append(past)
-        self._groups = {key: _together(group) for key, group in groups.items()}
-        self._versions = {
-            key: {first_of(past.labels, labels.version) for past in group} for key, group in groups.items()
-        }
-        now = Counter(self._whose(engine.labels) for engine in engines)
-        self.gone = Counter[str]()
-        """How many engines are no more, by their workload or target."""
-        for key, group in groups.items():
-            # Each engine once, whoever scraped it
-            engines_then = {(past.labels.get("pod", ""), past.labels.get("instance", "")) for past in group}
-            if len(engines_then) > now[key]:
-                self.gone["/".join(filter(None, key[:2]))] += len(engines_then) - now[key]
-
-    def give(self, engine: Engine) -> None:
-        """What its workload was, where it was not there itself."""
-        if not any(name.startswith(BEFORE) for name in engine.raw):
-            engine.raw.update(self._groups.get(self._whose(engine.labels), {}))
-        if f"{BEFORE}running" in engine.raw:
-            engine.raw["running_before"] = engine.raw.pop(f"{BEFORE}running")
-
-    def version(self, engine: Engine, subject: Subject | None) -> str:
-        """The version then, where something told it."""
-        key, scope = self._whose(engine.labels), scope_of(engine.labels)
-        images = {text: text for pod in self._workloads.all(key[:2], scope) for text in pod.images}
-        found = version_of(images, engine.runtime)
-        if not found and subject:
-            found = self._told.get(subject_key(subject.labels), "")
-        labelled = self._versions.get(key, set())
-        return found or (next(iter(labelled)) if len(labelled) == 1 else "")
-
-    def _whose(self, labels: Mapping[str, str]) -> _Whose:
-        """The namespace and the workload, or the target; and the cluster, as another can have the same names."""
-        pod, scope = first_of(labels, self._labels.pod), tuple(scope_of(labels).items())
-        if not pod:
-            return "", labels.get("instance", ""), scope
-        return first_of(labels, self._labels.namespace), workload(pod), scope
-
-
-def _together(group: list[Past]) -> _Raw:
-    """What was counted, added up; of gauges the mean."""
-    found: _Raw = {}
-    for past in group:
-        for name, (order, value, source) in past.raw.items():
-            held = found.get(name, (order, 0.0, source))
-            found[name] = (min(order, held[0]), held[1] + value, source)
-    running = f"{BEFORE}running"
-    if running in found:
-        order, value, source = found[running]
-        found[running] = (order, value / sum(running in past.raw for past in group), source)
-    return found
 
 
 def read_images_before(asking: Asking) -> tuple[Named[Pod], dict[SubjectKey, str]]:
