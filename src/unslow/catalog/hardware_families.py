@@ -12,9 +12,6 @@ from unslow.catalog.devices import find_device, vendor_of
 from unslow.facts.machine import Gpu
 from unslow.facts.values import GIB
 
-# Which of several patterns a device's name fits best: words in a row, in which `*` and `?` stand for letters.
-# `*` and `?` are any letters and one letter of a word, `[4-9]` one of several; a `*` that stands alone is any words.
-
 T = TypeVar("T")
 _MARKS = re.compile(r"\((?:r|tm|c)\)|[®™]", re.IGNORECASE)
 _GLUED = re.compile(r"\b(gtx?|rtx|rx)(?=\d)|(?<=\d)(?=ti\b)")
@@ -124,7 +121,11 @@ def unified_memory(vendor: str) -> UnifiedMemory:
 
 
 def best_fit(name: str, patterns: Iterable[tuple[str, T]]) -> T | None:
-    """What belongs to the pattern that says most of the name; None where none fits."""
+    """What belongs to the pattern that says most of the name; None where none fits.
+
+    Which of several patterns a device's name fits best: words in a row, in which `*` and `?` stand for letters. `*` and
+    `?` are any letters and one letter of a word, `[4-9]` one of several; a `*` that stands alone is any words.
+    """
     text = _GLUED.sub(r"\g<0> ", _MARKS.sub(" ", name[:_LONGEST]).lower())
     plain = f" {_NO_WORD.sub(' ', text).strip()} "
     fits = []
