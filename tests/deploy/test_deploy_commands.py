@@ -11,7 +11,7 @@ import yaml
 from unslow import __version__
 from unslow.commands._dispatch import parse_words
 from unslow.facts.errors import UserError
-from unslow.fleet.self_diagnosis import ExporterSettings
+from unslow.fleet.settings import ExporterSettings
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 MANIFESTS = sorted((DEPLOY / "kubernetes").glob("*.yaml"))

@@ -11,7 +11,8 @@ from real_prometheus import promtool
 
 from unslow.commands._dispatch import parse_words
 from unslow.fleet.openmetrics import LONGEST_LABEL
-from unslow.fleet.self_diagnosis import ASK_S, KEEP_S, STALE_LOOKS, STALE_S, ExporterSettings
+from unslow.fleet.self_diagnosis import KEEP_S, STALE_LOOKS, STALE_S
+from unslow.fleet.settings import ASK_S, ExporterSettings
 
 HOW_TO = Path(__file__).parents[2] / "docs" / "how_to"
 EXPORTER, DEPLOY = (HOW_TO / f"{name}.md" for name in ("exporter", "fleet_deploy"))

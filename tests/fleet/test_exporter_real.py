@@ -14,7 +14,8 @@ from real_llama_server import NEEDED, served
 
 from unslow.commands.watch import WatchRequest
 from unslow.fleet.openmetrics import exposition
-from unslow.fleet.self_diagnosis import ASK_S, ExporterSettings, Looker
+from unslow.fleet.self_diagnosis import Looker
+from unslow.fleet.settings import ASK_S, ExporterSettings
 from unslow.look.system.live import LiveSystem
 
 MODEL = os.environ.get("UNSLOW_LLAMA_MODEL", "")

@@ -12,7 +12,7 @@ import pytest
 from unslow.facts.errors import UserError
 from unslow.fleet.exporter import MOST_CONNECTIONS, Answers, ExporterServer, Handler, dialect_for
 from unslow.fleet.openmetrics import LookState, exposition
-from unslow.fleet.self_diagnosis import Address
+from unslow.fleet.settings import Address
 
 PROMETHEUS_2 = (
     "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,"

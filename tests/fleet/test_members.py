@@ -5,7 +5,7 @@ from tests.fleet.recorded import Recorded
 
 from unslow.catalog.prometheus import exporters
 from unslow.facts.errors import UserError
-from unslow.fleet.discovery import Asking
+from unslow.fleet.asking import Asking
 from unslow.fleet.members import read_members
 from unslow.fleet.queries import Options, all_queries
 

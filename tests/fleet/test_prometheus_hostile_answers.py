@@ -2,9 +2,10 @@
 
 import json
 
+from unslow.fleet.engines import _fold_info
+from unslow.fleet.joining import read_gpus
 from unslow.fleet.prometheus.answers import Answered, Series, parse_series
 from unslow.fleet.queries import Options
-from unslow.fleet.reading import _fold_info, read_gpus
 
 
 class Unmarked:

@@ -14,9 +14,10 @@ from lab.fleet.instance import Instance
 from tests.real_prometheus import node_exporter, prometheus_program
 
 from unslow.commands._output import Silent
-from unslow.fleet.command import FleetSettings, fleet_report
+from unslow.fleet.actions import fleet_report
 from unslow.fleet.prometheus.connection import Access
 from unslow.fleet.queries import Options
+from unslow.fleet.settings import FleetSettings
 
 NAMES = [*FAULTS, "version"]
 NAMED = {name: fault.causes for name, fault in FAULTS.items() if fault.causes} | {

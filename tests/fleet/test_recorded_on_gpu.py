@@ -11,7 +11,8 @@ from tests.real_prometheus import prometheus_program, promtool
 
 from unslow.commands._output import Silent
 from unslow.commands.fleet import FleetRequest as FleetAsked
-from unslow.fleet.command import FleetSettings, fleet_report
+from unslow.fleet.actions import fleet_report
+from unslow.fleet.settings import FleetSettings
 
 RECORDINGS = Path(__file__).parent / "recordings"
 EXPECTED = {

@@ -14,10 +14,11 @@ from tests.real_prometheus import prometheus_program
 
 from unslow.commands._output import Silent
 from unslow.facts.errors import UserError
-from unslow.fleet.command import FleetSettings, fleet_report
+from unslow.fleet.actions import fleet_report
 from unslow.fleet.prometheus.connection import Access
 from unslow.fleet.queries import Options
 from unslow.fleet.report import FleetReport
+from unslow.fleet.settings import FleetSettings
 
 PEERS = 3
 HOT, LATE = "gpu-03", "llm/llama-8b-05"

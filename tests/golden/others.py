@@ -19,9 +19,10 @@ from tests.golden.running import ROOT, WIDTH, printed
 from unslow.commands._bench_history import compare_with
 from unslow.commands._output import Silent
 from unslow.facts.bench import parse_bench
-from unslow.fleet.command import Fleet, FleetSettings, report_on
+from unslow.fleet.actions import Fleet, report_on
 from unslow.fleet.prometheus.connection import Access
 from unslow.fleet.report import FleetReport
+from unslow.fleet.settings import FleetSettings
 from unslow.fleet.show import render_fleet
 from unslow.mcp.server import server_for
 from unslow.mcp.tools import Allowed

@@ -78,7 +78,7 @@ def test_a_judge_who_says_nothing_names_nothing_and_accuses_nobody(instances):
     assert (seen.named_share, seen.false_share, seen.lost, seen.extra) == (0.0, 0.0, 0, 0)
 
 
-def test_a_judge_who_is_right_and_one_who_is_wrong_are_told_apart(instances):
+def test_a_judge_who_is_right_and_one_who_is_wrong_are_told_apart(instances, wording):
     known = [one._asdict() for one in truth(instances)]
     right = {name: ("slow", tuple(fault.causes)) for name, fault in FAULTS.items() if fault.causes}
     assert score(known, report(instances, **right)).named_share == 1.0
@@ -86,7 +86,7 @@ def test_a_judge_who_is_right_and_one_who_is_wrong_are_told_apart(instances):
     assert wrong.confused["thermal", "swapping"] == wrong.faults["thermal"]
     assert wrong.false_share > 0.9
     assert wrong.wrongly["swapping"] > 300
-    assert "thermal taken for swapping" in wrong.shown()
+    wording(wrong.shown(), about="swapping", tells="thermal")
 
 
 def test_an_instance_that_the_report_lacks_is_counted(instances):

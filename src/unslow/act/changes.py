@@ -30,68 +30,6 @@ class Edit(NamedTuple):
     mode: int = 0o644  # Of a file that is made
 
 
-def read_for_edit(path: str) -> tuple[str, bytes | None]:
-    """The file that a name leads to, and its bytes; UserError where it is none, or may not be read."""
-    real = os.path.realpath(path)
-    try:
-        return real, read_whole(real)
-    except (OSError, ValueError) as error:
-        raise UserError(
-            f"{real}: {error.strerror or error}" if isinstance(error, OSError) else str(error), NOTHING_CHANGED
-        ) from error
-
-
-def file_step(edit: Edit) -> FileStep:
-    """The edit as a step; UserError where the file is not what it was, or may not be changed."""
-    if sys.platform == "win32":
-        raise UserError("files are changed on Linux and macOS only", "type the lines of `unslow plan` yourself")
-    real, now = read_for_edit(edit.path)
-    if now != edit.before:
-        raise UserError(
-            f"{real} was changed since the plan was made", f"{NOTHING_CHANGED}: look again with `unslow apply`"
-        )
-    if now == edit.after:
-        raise UserError(f"{real} is already as planned", NOTHING_CHANGED)
-    looks = Looks(mode=edit.mode)
-    if now is not None:
-        seen = os.lstat(real)
-        if seen.st_nlink > 1:
-            raise UserError(
-                f"{real} has {seen.st_nlink} names (hard links), and a change would part them",
-                f"{NOTHING_CHANGED}: copy the file",
-            )
-        if not seen.st_mode & stat.S_IWUSR:
-            hint = f"{NOTHING_CHANGED}: `chmod u+w` it, or type the lines of --dry-run yourself"
-            raise UserError(f"{real} is read-only", hint)
-        if os.geteuid() not in (0, seen.st_uid):
-            raise UserError(f"{real} belongs to another user", f"{NOTHING_CHANGED}: run it as that user, or with sudo")
-        looks = looks_of(real)
-    folder, missing = os.path.dirname(real), list[str]()
-    while not os.path.isdir(folder):
-        missing.insert(0, folder)
-        folder = os.path.dirname(folder)
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise UserError(f"{folder} can't be written to", f"{NOTHING_CHANGED}: run it with sudo, or as its owner")
-    after = digest(edit.after) or ""
-    return FileStep(path=real, before=digest(now), after=after, looks=looks, folders=tuple(missing))
-
-
-def file_state(step: FileStep) -> str:
-    """before, after, or else: somebody else's."""
-    try:
-        now = digest(read_whole(step.path))
-    except (OSError, ValueError):
-        return "else"
-    return "before" if now == step.before else "after" if now == step.after else "else"
-
-
-def clean_file(disk: Disk, change: str, step: FileStep) -> None:
-    """Nothing of ours beside the file."""
-    if os.path.isdir(os.path.dirname(step.path)):
-        disk.remove(step.beside(change, "new"))
-        disk.remove(step.beside(change, "old"))
-
-
 class Planned(NamedTuple):
     """A change that was shown and shall be made."""
 
@@ -309,6 +247,68 @@ class Changes:
                 self._restore(journal, number)
         self._take_back(journal, models=True)
         return self._now(journal, "undone", "asked for")
+
+
+def file_step(edit: Edit) -> FileStep:
+    """The edit as a step; UserError where the file is not what it was, or may not be changed."""
+    if sys.platform == "win32":
+        raise UserError("files are changed on Linux and macOS only", "type the lines of `unslow plan` yourself")
+    real, now = read_for_edit(edit.path)
+    if now != edit.before:
+        raise UserError(
+            f"{real} was changed since the plan was made", f"{NOTHING_CHANGED}: look again with `unslow apply`"
+        )
+    if now == edit.after:
+        raise UserError(f"{real} is already as planned", NOTHING_CHANGED)
+    looks = Looks(mode=edit.mode)
+    if now is not None:
+        seen = os.lstat(real)
+        if seen.st_nlink > 1:
+            raise UserError(
+                f"{real} has {seen.st_nlink} names (hard links), and a change would part them",
+                f"{NOTHING_CHANGED}: copy the file",
+            )
+        if not seen.st_mode & stat.S_IWUSR:
+            hint = f"{NOTHING_CHANGED}: `chmod u+w` it, or type the lines of --dry-run yourself"
+            raise UserError(f"{real} is read-only", hint)
+        if os.geteuid() not in (0, seen.st_uid):
+            raise UserError(f"{real} belongs to another user", f"{NOTHING_CHANGED}: run it as that user, or with sudo")
+        looks = looks_of(real)
+    folder, missing = os.path.dirname(real), list[str]()
+    while not os.path.isdir(folder):
+        missing.insert(0, folder)
+        folder = os.path.dirname(folder)
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise UserError(f"{folder} can't be written to", f"{NOTHING_CHANGED}: run it with sudo, or as its owner")
+    after = digest(edit.after) or ""
+    return FileStep(path=real, before=digest(now), after=after, looks=looks, folders=tuple(missing))
+
+
+def read_for_edit(path: str) -> tuple[str, bytes | None]:
+    """The file that a name leads to, and its bytes; UserError where it is none, or may not be read."""
+    real = os.path.realpath(path)
+    try:
+        return real, read_whole(real)
+    except (OSError, ValueError) as error:
+        raise UserError(
+            f"{real}: {error.strerror or error}" if isinstance(error, OSError) else str(error), NOTHING_CHANGED
+        ) from error
+
+
+def file_state(step: FileStep) -> str:
+    """before, after, or else: somebody else's."""
+    try:
+        now = digest(read_whole(step.path))
+    except (OSError, ValueError):
+        return "else"
+    return "before" if now == step.before else "after" if now == step.after else "else"
+
+
+def clean_file(disk: Disk, change: str, step: FileStep) -> None:
+    """Nothing of ours beside the file."""
+    if os.path.isdir(os.path.dirname(step.path)):
+        disk.remove(step.beside(change, "new"))
+        disk.remove(step.beside(change, "old"))
 
 
 def _words(error: Exception) -> tuple[str, str]:

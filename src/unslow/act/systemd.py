@@ -39,6 +39,64 @@ class ExecStart(NamedTuple):
     words: tuple[Word, ...]
 
 
+def drop_in(
+    files: Sequence[UnitFile],
+    old: Sequence[str],
+    new: Sequence[str],
+    environment: Mapping[str, str | None],
+    ours: str = "",
+) -> str:
+    """The text of the drop-in; `ours` is the one that is there already. NotUnderstoodError unless the unit is clear."""
+    command = _command(files, old, new) if list(old) != list(new) or _has_command(ours) else ()
+    if any(_CONTROL.search(f"{name}{value}") for name, value in environment.items()):
+        raise NotUnderstoodError("a variable with a control character")
+    given = [f"Environment={in_unit(f'{n}={v}', always=True)}" for n, v in environment.items() if v is not None]
+    variables = [*given, *(f"UnsetEnvironment={name}" for name, value in environment.items() if value is None)]
+    kept = []  # variables of an earlier change that this one does not speak of
+    for name, value in service_settings(ours):
+        if name in ("Environment", "UnsetEnvironment") and value.strip('"').partition("=")[0] not in environment:
+            kept.append(f"{name}={value}")
+    lines = [*kept, *variables, *command]
+    return "\n".join([HEAD, "[Service]", *lines]) + "\n"
+
+
+def _command(files: Sequence[UnitFile], old: Sequence[str], new: Sequence[str]) -> tuple[str, str]:
+    start = exec_start(files)
+    if not all_fit(start.words, old):
+        raise NotUnderstoodError("its ExecStart is not the command line that runs")
+    check_sure(start.words, old, new)
+    raw = [start.line[word.start : word.end] for word in start.words]
+    dollars = "$" if ":" in start.prefix else "$$"
+    words: list[str] = []
+    for kind, first, last, begin, end in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if kind != "equal" and any(_CONTROL.search(word) for word in new[begin:end]):
+            raise NotUnderstoodError("a word with a control character")
+        words += raw[first:last] if kind == "equal" else [in_unit(word, dollars=dollars) for word in new[begin:end]]
+    line = " ".join(words)
+    if not all_fit(words_of(line, variables=":" not in start.prefix), new):
+        raise NotUnderstoodError("the new ExecStart does not read as it was meant")
+    return "ExecStart=", f"ExecStart={start.prefix}{line}"
+
+
+def _has_command(ours: str) -> bool:
+    return any(name == "ExecStart" for name, _ in service_settings(ours))
+
+
+def drop_in_name(files: Sequence[UnitFile], environment: Mapping[str, str | None], *, command: bool) -> str:
+    """A name that comes after every drop-in that would overrule it; NotUnderstoodError where there is none."""
+    rivals = []
+    for file in files[1:]:
+        values = [value for name, value in service_settings(file.text) if name.endswith("Environment")]
+        named = {value.strip("\"'").partition("=")[0] for value in values}
+        name = file.path.rpartition("/")[2]
+        if name not in (NAME, LAST_NAME) and ((command and _has_command(file.text)) or named & environment.keys()):
+            rivals.append(name)
+    for name in (NAME, LAST_NAME):
+        if all(rival < name for rival in rivals):
+            return name
+    raise NotUnderstoodError(f"{max(rivals)} would overrule it")
+
+
 def exec_start(files: Sequence[UnitFile]) -> ExecStart:
     """The command line that holds after all files in their order; NotUnderstoodError unless it is one."""
     lines: list[str] = []
@@ -118,61 +176,3 @@ def _word(line: str, at: int, *, variables: bool) -> Word:
         raise NotUnderstoodError("a quote that is not closed")
     word = meaning.word(start, at)
     return word._replace(splits=word.pattern is not None and _ALONE.fullmatch(line[start:at]) is not None)
-
-
-def drop_in(
-    files: Sequence[UnitFile],
-    old: Sequence[str],
-    new: Sequence[str],
-    environment: Mapping[str, str | None],
-    ours: str = "",
-) -> str:
-    """The text of the drop-in; `ours` is the one that is there already. NotUnderstoodError unless the unit is clear."""
-    command = _command(files, old, new) if list(old) != list(new) or _has_command(ours) else ()
-    if any(_CONTROL.search(f"{name}{value}") for name, value in environment.items()):
-        raise NotUnderstoodError("a variable with a control character")
-    given = [f"Environment={in_unit(f'{n}={v}', always=True)}" for n, v in environment.items() if v is not None]
-    variables = [*given, *(f"UnsetEnvironment={name}" for name, value in environment.items() if value is None)]
-    kept = []  # variables of an earlier change that this one does not speak of
-    for name, value in service_settings(ours):
-        if name in ("Environment", "UnsetEnvironment") and value.strip('"').partition("=")[0] not in environment:
-            kept.append(f"{name}={value}")
-    lines = [*kept, *variables, *command]
-    return "\n".join([HEAD, "[Service]", *lines]) + "\n"
-
-
-def _has_command(ours: str) -> bool:
-    return any(name == "ExecStart" for name, _ in service_settings(ours))
-
-
-def _command(files: Sequence[UnitFile], old: Sequence[str], new: Sequence[str]) -> tuple[str, str]:
-    start = exec_start(files)
-    if not all_fit(start.words, old):
-        raise NotUnderstoodError("its ExecStart is not the command line that runs")
-    check_sure(start.words, old, new)
-    raw = [start.line[word.start : word.end] for word in start.words]
-    dollars = "$" if ":" in start.prefix else "$$"
-    words: list[str] = []
-    for kind, first, last, begin, end in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
-        if kind != "equal" and any(_CONTROL.search(word) for word in new[begin:end]):
-            raise NotUnderstoodError("a word with a control character")
-        words += raw[first:last] if kind == "equal" else [in_unit(word, dollars=dollars) for word in new[begin:end]]
-    line = " ".join(words)
-    if not all_fit(words_of(line, variables=":" not in start.prefix), new):
-        raise NotUnderstoodError("the new ExecStart does not read as it was meant")
-    return "ExecStart=", f"ExecStart={start.prefix}{line}"
-
-
-def drop_in_name(files: Sequence[UnitFile], environment: Mapping[str, str | None], *, command: bool) -> str:
-    """A name that comes after every drop-in that would overrule it; NotUnderstoodError where there is none."""
-    rivals = []
-    for file in files[1:]:
-        values = [value for name, value in service_settings(file.text) if name.endswith("Environment")]
-        named = {value.strip("\"'").partition("=")[0] for value in values}
-        name = file.path.rpartition("/")[2]
-        if name not in (NAME, LAST_NAME) and ((command and _has_command(file.text)) or named & environment.keys()):
-            rivals.append(name)
-    for name in (NAME, LAST_NAME):
-        if all(rival < name for rival in rivals):
-            return name
-    raise NotUnderstoodError(f"{max(rivals)} would overrule it")

@@ -34,6 +34,47 @@ from unslow.think.speed.chips import USUAL_HOST
 from unslow.think.speed.report import RateShown
 
 _MUCH = 1.15  # From so much more on a difference is worth a word
+_TRIED = 12  # How many of the most promising offers are asked first, to see whether something less would help
+_SHORTEST = 2048
+_Pairs = Sequence[tuple[Rig, Rig | None]]  # What to buy, and what it stands beside
+
+
+@one_judgement()
+def choose(system: System, request: ChooseRequest, progress: Progress | None = None) -> ChoiceReport:
+    """What to buy, the runners-up, and what was refused; what would have to give where nothing will do."""
+    purse, _ = read_prices(system, request)
+    market = market_of(system, request, purse)
+    aim = Aim(request.budget, request.goal, request.partly)
+    offers = list(market.offers(aim, progress or Silent()))
+    heaps = chosen(offers, aim)
+    best = heaps.best
+    if best is not None:
+        weights = market.in_quant(best.rig.quant).blueprint.weights_bytes
+        best = explained(best, heaps.runners_up, aim, purse.currency, weights)
+    seen = [offer.rig for offer in (*((best,) if best else ()), *heaps.runners_up)]
+    host = float(USUAL_HOST.bytes_per_s) / GB
+    said = (
+        f"what does not fit lies in the host's memory, which is taken to be large enough and to deliver {host:.0f} GB/s"
+    )
+    quants = ", ".join(market.quants)
+    notes = (f"the finest of {quants} that reaches the goal is taken",) if len(market.quants) > 1 else ()
+    return ChoiceReport(
+        unslow_version=__version__,
+        asked=market.asked,
+        budget=request.budget,
+        currency=purse.currency,
+        goal_tokens_per_s=request.goal,
+        have=market.have.name if market.have else "",
+        chosen=best,
+        runners_up=heaps.runners_up,
+        refused=heaps.refused,
+        ways=() if best else tuple(ways_out(market, offers, aim)),
+        assumptions=(
+            *assumptions(aim, request.host_price, purse.currency, market.asked, request.have),
+            *((said,) if request.partly else ()),
+        ),
+        notes=(*work_notes(market.asked), *notes, *price_notes(seen, purse)),
+    )
 
 
 def explained(
@@ -99,12 +140,6 @@ def assumptions(aim: Aim, host_price: float, currency: str, asked: AskedShown, h
     return tuple(said)
 
 
-_TRIED = 12  # How many of the most promising offers are asked first, to see whether something less would help
-_SHORTEST = 2048
-
-_Pairs = Sequence[tuple[Rig, Rig | None]]  # What to buy, and what it stands beside
-
-
 def ways_out(market: Market, offers: Sequence[OfferShown], aim: Aim) -> Iterator[WayShown]:
     """One way for each thing that can give, where it helps."""
     dear = [o for o in offers if aim.budget is not None and refusal(o, aim) == "too_dear"]
@@ -125,26 +160,6 @@ def ways_out(market: Market, offers: Sequence[OfferShown], aim: Aim) -> Iterator
         middle = best.rig.speed.each_tokens_per_s.mid
         words = f"a goal of {low(best):,.1f} tok/s: {best.rig.name} in {best.rig.quant}, {middle:,.1f} in the middle"
         yield WayShown(gives="goal", words=words)
-
-
-def _reaching(market: Market, rigs: _Pairs, aim: Aim, quant: str) -> OfferShown | None:
-    """The cheapest that reaches the goal in that quant; all are asked only where one of the promising does."""
-    # The most memory and bandwidth
-    by_memory = sorted(rigs, key=lambda pair: -pair[0].number * pair[0].each_bytes)[: _TRIED // 2]
-    by_speed = sorted(rigs, key=lambda pair: -pair[0].device.memory_bytes_per_s)[: _TRIED // 2]
-    first = list(dict.fromkeys((*by_memory, *by_speed)))
-    if not _fine(market, first, aim, quant):
-        return None
-    return min(_fine(market, rigs, aim, quant), key=lambda offer: rank(offer, aim), default=None)
-
-
-def _reached(offer: OfferShown) -> str:
-    return f"{offer.rig.name} in {offer.rig.quant}, {low(offer):,.1f} tok/s at the low end"
-
-
-def _fine(market: Market, rigs: _Pairs, aim: Aim, quant: str) -> list[OfferShown]:
-    tried = (market.offer(rig, beside, aim, (quant,)) for rig, beside in rigs)
-    return [offer for offer in tried if refusal(offer, aim) is None]
 
 
 def _quant(market: Market, rigs: _Pairs, aim: Aim) -> WayShown | None:
@@ -195,39 +210,21 @@ def _model(market: Market, rigs: _Pairs, aim: Aim) -> WayShown | None:
     return None
 
 
-@one_judgement()
-def choose(system: System, request: ChooseRequest, progress: Progress | None = None) -> ChoiceReport:
-    """What to buy, the runners-up, and what was refused; what would have to give where nothing will do."""
-    purse, _ = read_prices(system, request)
-    market = market_of(system, request, purse)
-    aim = Aim(request.budget, request.goal, request.partly)
-    offers = list(market.offers(aim, progress or Silent()))
-    heaps = chosen(offers, aim)
-    best = heaps.best
-    if best is not None:
-        weights = market.in_quant(best.rig.quant).blueprint.weights_bytes
-        best = explained(best, heaps.runners_up, aim, purse.currency, weights)
-    seen = [offer.rig for offer in (*((best,) if best else ()), *heaps.runners_up)]
-    host = float(USUAL_HOST.bytes_per_s) / GB
-    said = (
-        f"what does not fit lies in the host's memory, which is taken to be large enough and to deliver {host:.0f} GB/s"
-    )
-    quants = ", ".join(market.quants)
-    notes = (f"the finest of {quants} that reaches the goal is taken",) if len(market.quants) > 1 else ()
-    return ChoiceReport(
-        unslow_version=__version__,
-        asked=market.asked,
-        budget=request.budget,
-        currency=purse.currency,
-        goal_tokens_per_s=request.goal,
-        have=market.have.name if market.have else "",
-        chosen=best,
-        runners_up=heaps.runners_up,
-        refused=heaps.refused,
-        ways=() if best else tuple(ways_out(market, offers, aim)),
-        assumptions=(
-            *assumptions(aim, request.host_price, purse.currency, market.asked, request.have),
-            *((said,) if request.partly else ()),
-        ),
-        notes=(*work_notes(market.asked), *notes, *price_notes(seen, purse)),
-    )
+def _reaching(market: Market, rigs: _Pairs, aim: Aim, quant: str) -> OfferShown | None:
+    """The cheapest that reaches the goal in that quant; all are asked only where one of the promising does."""
+    # The most memory and bandwidth
+    by_memory = sorted(rigs, key=lambda pair: -pair[0].number * pair[0].each_bytes)[: _TRIED // 2]
+    by_speed = sorted(rigs, key=lambda pair: -pair[0].device.memory_bytes_per_s)[: _TRIED // 2]
+    first = list(dict.fromkeys((*by_memory, *by_speed)))
+    if not _fine(market, first, aim, quant):
+        return None
+    return min(_fine(market, rigs, aim, quant), key=lambda offer: rank(offer, aim), default=None)
+
+
+def _fine(market: Market, rigs: _Pairs, aim: Aim, quant: str) -> list[OfferShown]:
+    tried = (market.offer(rig, beside, aim, (quant,)) for rig, beside in rigs)
+    return [offer for offer in tried if refusal(offer, aim) is None]
+
+
+def _reached(offer: OfferShown) -> str:
+    return f"{offer.rig.name} in {offer.rig.quant}, {low(offer):,.1f} tok/s at the low end"

@@ -40,6 +40,13 @@ from unslow.look.system import System
 from unslow.think.memo import one_judgement
 
 COST_SCHEMA = "unslow.cost/1"
+ELECTRICITY = 0.30  # Of a kWh, in whatever currency, where nothing is said: the report says that it was assumed
+_RENTS = 3  # How many of the shipped rents that can do it are shown, the cheapest first
+_LONG_MONTHS = 36  # From there on people count years
+_DAY_S = 86_400.0
+_HOUR_S = 3600.0
+MONTH_DAYS = 365.25 / 12
+MILLION = 1e6
 UseSaid = Literal["tokens_per_day", "hours_per_day", "utilisation"]
 How = Literal["own", "rent", "rent all day", "api"]
 
@@ -109,12 +116,6 @@ class CostReport(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
 
-_DAY_S = 86_400.0
-_HOUR_S = 3600.0
-MONTH_DAYS = 365.25 / 12
-MILLION = 1e6
-
-
 class Terms(NamedTuple):
     """What owning depends on beside the device."""
 
@@ -124,186 +125,6 @@ class Terms(NamedTuple):
     host_price: float = 0.0
     watts: float | None = None  # Measured while it works; None for a share of the TDP
     power_share: float = 1.0
-
-
-def use_of(tokens: float, prompt_ratio: float, said: UseSaid = "tokens_per_day") -> UseShown:
-    """So many generated tokens a day with the prompts that go with them."""
-    return UseShown(
-        tokens_per_day=tokens, prompt_tokens_per_day=tokens * prompt_ratio, prompt_ratio=prompt_ratio, said=said
-    )
-
-
-def seconds_per_token(speed: SpeedShown, prompt_ratio: float) -> float:
-    """Of work for one generated token and the prompt tokens that go with it, with all conversations at once."""
-    return 1 / speed.decode_tokens_per_s.mid + prompt_ratio / speed.prefill_tokens_per_s.mid
-
-
-def busy_share(speed: SpeedShown, use: UseShown) -> float:
-    """Of the day; above 1 where a day is too short."""
-    return use.tokens_per_day * seconds_per_token(speed, use.prompt_ratio) / _DAY_S
-
-
-def own(rig: RigShown, price: PriceShown | None, use: UseShown, terms: Terms) -> WayShown:
-    """With a device of one's own."""
-    if rig.speed is None or rig.fits == "no":
-        return WayShown(how="own", name=rig.name, rig=rig, price=price, reason=rig.reason or "it does not fit")
-    busy = busy_share(rig.speed, use)
-    watts = terms.watts if terms.watts is not None else (rig.tdp_w or 0.0) * terms.power_share or None
-    capital = (upfront(rig, price, terms) - terms.resale) / (12 * terms.years) if price else None
-    power = None if watts is None else min(busy, 1.0) * 24 * MONTH_DAYS * watts / 1000 * terms.electricity
-    month = None if capital is None or power is None else capital + power
-    missing = "its power is not known (--watts)" if power is None else ""
-    if price is None:
-        name, paid = ("here", " (0 where it is paid already)") if rig.name.startswith("here") else (rig.device, "")
-        missing = f'its price is not known: --price "{name}=AMOUNT"{paid}'
-    way = _way("own", rig, price, use, month)
-    said = "; ".join(text for text in (way.reason, missing) if text)
-    return msgspec.structs.replace(way, capital_per_month=capital, power_per_month=power, watts=watts, reason=said)
-
-
-def upfront(rig: RigShown, price: PriceShown, terms: Terms) -> float:
-    """What is paid on the first day: the devices, and a computer around cards where one is counted."""
-    return price.amount + (terms.host_price if rig.kind == "gpu" else 0.0)
-
-
-def rent(rig: RigShown, price: PriceShown, use: UseShown, *, all_day: bool) -> WayShown:
-    """With a rented device, by the hour while it works, or all day."""
-    how: How = "rent all day" if all_day else "rent"
-    if rig.speed is None or rig.fits == "no":
-        return WayShown(how=how, name=rig.name, rig=rig, price=price, reason=rig.reason or "it does not fit")
-    hours = 24.0 if all_day else 24 * min(busy_share(rig.speed, use), 1.0)
-    return _way(how, rig, price, use, hours * MONTH_DAYS * price.amount)
-
-
-def api(name: str, price: PriceShown, input_price: float, use: UseShown) -> WayShown:
-    """From somebody who sells tokens."""
-    each = price.amount + use.prompt_ratio * input_price
-    return WayShown(
-        how="api", name=name, price=price, input_price=input_price, per_million=each,
-        per_month=each * (use.tokens_per_day * MONTH_DAYS) / MILLION, enough=True,
-    )  # fmt: skip
-
-
-def _way(how: How, rig: RigShown, price: PriceShown | None, use: UseShown, per_month: float | None) -> WayShown:
-    """A device that runs the model: what it can make, and what a million tokens cost of those that it does make."""
-    busy = busy_share(rig.speed, use) if rig.speed else 0.0
-    most = use.tokens_per_day / busy if busy else 0.0
-    made = min(use.tokens_per_day, most) * MONTH_DAYS
-    # What has to be said of it
-    less = f"it can make {most:,.0f} tokens a day at most: {ceil(busy):,} such would be needed" if busy > 1 else ""
-    part = "it holds only a part of the model and its context, the rest lies on the host" * (rig.fits == "partly")
-    return WayShown(
-        how=how,
-        name=rig.name,
-        rig=rig,
-        price=price,
-        per_million=None if per_month is None or not made else per_month / made * MILLION,
-        per_month=per_month,
-        busy_share=busy,
-        most_tokens_per_day=most,
-        enough=busy <= 1,
-        reason="; ".join(text for text in (less, part) if text),
-    )
-
-
-def break_even(mine: WayShown, other: WayShown, terms: Terms) -> BreakEvenShown | None:
-    """When a device has paid for itself against another way; None where either can't do it or can't be told.
-
-    What it sells for counts as if it could be sold on that day.
-    """
-    if mine.rig is None or mine.price is None or mine.power_per_month is None or other.per_month is None:
-        return None
-    if mine.enough is not True or other.enough is not True:
-        return None
-    saved = other.per_month - mine.power_per_month
-    months = (upfront(mine.rig, mine.price, terms) - terms.resale) / saved if saved > 0 else None
-    against = f"{other.name}, {other.how}" if other.how != "api" else other.name
-    return BreakEvenShown(own=mine.name, against=against, months=months)
-
-
-def rivals(others: list[WayShown]) -> list[WayShown]:
-    """What owning is held against: the cheapest of each way that can do it, and every API."""
-    able = [way for way in cheapest_first(others) if way.enough and way.per_month is not None]
-    first = {way.how: way for way in reversed(able)}
-    return [way for way in able if way.how == "api" or first[way.how] is way]
-
-
-def cheapest_first(ways: list[WayShown]) -> tuple[WayShown, ...]:
-    """What can do it by what it costs, then the rest."""
-
-    def place(way: WayShown) -> tuple[bool, bool, float, str]:
-        return way.enough is not True, way.per_million is None, way.per_million or 0.0, way.name
-
-    return tuple(sorted(ways, key=place))
-
-
-def tokens_in(hours: float, speed: SpeedShown, prompt_ratio: float) -> float:
-    """Generated tokens of so many hours of work."""
-    return hours * _HOUR_S / seconds_per_token(speed, prompt_ratio)
-
-
-_LONG_MONTHS = 36  # From there on people count years
-
-
-def paid_after(pair: BreakEvenShown, years: float) -> str:
-    """When owning has paid for itself, in words; not after the years in which it is used."""
-    if pair.months is None:
-        return f"never pays against {pair.against}, which costs less than its electricity alone"
-    long = pair.months >= _LONG_MONTHS
-    after = f"{pair.months / 12:,.1f} years" if long else f"{pair.months:,.1f} months"
-    if pair.months > 12 * years:
-        return f"does not pay within {years:g} years against {pair.against}: it would take {after}"
-    return f"pays after {after} against {pair.against}"
-
-
-def assumptions(
-    terms: Terms, use: UseShown, currency: str, *, users: int, electricity_said: bool, has_own: bool
-) -> Iterator[str]:
-    """What was taken for granted, and the flag that says it better."""
-    yield f"{use.prompt_ratio:g} prompt tokens are read for each generated one (--prompt-ratio)"
-    if users > 1:
-        yield f"a device always has {users} conversations at once (--users)"
-    else:
-        yield "a device has one conversation at a time; several at once make more tokens of the same hour (--users)"
-    if not has_own:
-        return
-    if not electricity_said:
-        yield f"a kWh costs {terms.electricity:g} {currency}, which was assumed (--electricity)"
-    if terms.watts is not None:
-        yield f"it draws {terms.watts:,.0f} W while it works, as you measured, and nothing else is counted"
-    else:
-        share = "all of its TDP" if terms.power_share == 1 else f"{terms.power_share:.0%} of its TDP"
-        yield f"it draws {share} while it works and nothing while idle; the computer around it is not counted (--watts)"
-    sells = f"then sells for {terms.resale:,.0f} {currency}" if terms.resale else "is then worth nothing (--resale)"
-    yield f"it is used for {terms.years:g} years and {sells}"
-    if not terms.host_price:
-        yield "a card goes into a computer that is there already (--host-price)"
-
-
-def notes_on(ways: Sequence[WayShown], purse: BuyerPrices) -> Iterator[str]:
-    """Where the prices come from, each source as often as a way has it, and what is missing."""
-    yield "speeds are the middle of the prediction: `unslow devices` shows the interval"
-    for way in ways:
-        price = way.price
-        if price is None or price.kind == "yours":
-            continue
-        old = f", more than {KEEPS_MONTHS} months ago" if price.old and price.kind != "launch" else ""
-        if price.kind == "launch":
-            unchecked, name = "" if price.checked else ", which nobody checked", way.rig.device if way.rig else way.name
-            yield f'{name}: what the maker asked in {price.date}{unchecked}; yours counts: --price "{name}=AMOUNT"'
-        else:
-            yield f"{price.kind} {price.seller} seen {price.date}{old}: {price.source}"
-    if purse.currency != SHIPPED:
-        yield f"shipped prices are in {SHIPPED} and are not turned into {purse.currency}: give --rent and --api"
-        return
-    if not any(way.how == "api" for way in ways):
-        yield 'no API price of this model is shipped: give one with --api "0.5/1.5 per M"'
-    if not any(way.how == "rent" for way in ways):
-        yield 'none of the rents that are shipped does it with one device: --rent "2x H100 SXM=2.5/h"'
-
-
-ELECTRICITY = 0.30  # Of a kWh, in whatever currency, where nothing is said: the report says that it was assumed
-_RENTS = 3  # How many of the shipped rents that can do it are shown, the cheapest first
 
 
 class _Desk(NamedTuple):
@@ -378,6 +199,41 @@ def _use(request: CostRequest, rigs: Sequence[RigShown]) -> UseShown:
     return use_of(tokens, request.prompt_ratio, said)
 
 
+def tokens_in(hours: float, speed: SpeedShown, prompt_ratio: float) -> float:
+    """Generated tokens of so many hours of work."""
+    return hours * _HOUR_S / seconds_per_token(speed, prompt_ratio)
+
+
+def use_of(tokens: float, prompt_ratio: float, said: UseSaid = "tokens_per_day") -> UseShown:
+    """So many generated tokens a day with the prompts that go with them."""
+    return UseShown(
+        tokens_per_day=tokens, prompt_tokens_per_day=tokens * prompt_ratio, prompt_ratio=prompt_ratio, said=said
+    )
+
+
+def own(rig: RigShown, price: PriceShown | None, use: UseShown, terms: Terms) -> WayShown:
+    """With a device of one's own."""
+    if rig.speed is None or rig.fits == "no":
+        return WayShown(how="own", name=rig.name, rig=rig, price=price, reason=rig.reason or "it does not fit")
+    busy = busy_share(rig.speed, use)
+    watts = terms.watts if terms.watts is not None else (rig.tdp_w or 0.0) * terms.power_share or None
+    capital = (upfront(rig, price, terms) - terms.resale) / (12 * terms.years) if price else None
+    power = None if watts is None else min(busy, 1.0) * 24 * MONTH_DAYS * watts / 1000 * terms.electricity
+    month = None if capital is None or power is None else capital + power
+    missing = "its power is not known (--watts)" if power is None else ""
+    if price is None:
+        name, paid = ("here", " (0 where it is paid already)") if rig.name.startswith("here") else (rig.device, "")
+        missing = f'its price is not known: --price "{name}=AMOUNT"{paid}'
+    way = _way("own", rig, price, use, month)
+    said = "; ".join(text for text in (way.reason, missing) if text)
+    return msgspec.structs.replace(way, capital_per_month=capital, power_per_month=power, watts=watts, reason=said)
+
+
+def upfront(rig: RigShown, price: PriceShown, terms: Terms) -> float:
+    """What is paid on the first day: the devices, and a computer around cards where one is counted."""
+    return price.amount + (terms.host_price if rig.kind == "gpu" else 0.0)
+
+
 def _rented(desk: _Desk, use: UseShown, rigs: Sequence[RigShown]) -> Iterator[WayShown]:
     """What the user can rent; else the shipped rents that can do it, those of the devices at hand among them."""
     own_prices = [named_amount(text, "--rent") for text in (*desk.request.rent, *desk.told.rents)]
@@ -401,6 +257,15 @@ def _rented(desk: _Desk, use: UseShown, rigs: Sequence[RigShown]) -> Iterator[Wa
                 yield rent(way.rig, way.price, use, all_day=True)
 
 
+def rent(rig: RigShown, price: PriceShown, use: UseShown, *, all_day: bool) -> WayShown:
+    """With a rented device, by the hour while it works, or all day."""
+    how: How = "rent all day" if all_day else "rent"
+    if rig.speed is None or rig.fits == "no":
+        return WayShown(how=how, name=rig.name, rig=rig, price=price, reason=rig.reason or "it does not fit")
+    hours = 24.0 if all_day else 24 * min(busy_share(rig.speed, use), 1.0)
+    return _way(how, rig, price, use, hours * MONTH_DAYS * price.amount)
+
+
 def _sold(desk: _Desk, use: UseShown) -> Iterator[WayShown]:
     """The user's APIs; else the shipped ones of this very model."""
     own_prices = [two_amounts(text) for text in (*desk.request.api, *desk.told.apis)]
@@ -412,3 +277,132 @@ def _sold(desk: _Desk, use: UseShown) -> Iterator[WayShown]:
             price = shown_price(found, desk.purse.today)
             price = msgspec.structs.replace(price, amount=found.output_usd)
             yield api(f"API {found.seller}", price, found.input_usd, use)
+
+
+def api(name: str, price: PriceShown, input_price: float, use: UseShown) -> WayShown:
+    """From somebody who sells tokens."""
+    each = price.amount + use.prompt_ratio * input_price
+    return WayShown(
+        how="api", name=name, price=price, input_price=input_price, per_million=each,
+        per_month=each * (use.tokens_per_day * MONTH_DAYS) / MILLION, enough=True,
+    )  # fmt: skip
+
+
+def _way(how: How, rig: RigShown, price: PriceShown | None, use: UseShown, per_month: float | None) -> WayShown:
+    """A device that runs the model: what it can make, and what a million tokens cost of those that it does make."""
+    busy = busy_share(rig.speed, use) if rig.speed else 0.0
+    most = use.tokens_per_day / busy if busy else 0.0
+    made = min(use.tokens_per_day, most) * MONTH_DAYS
+    # What has to be said of it
+    less = f"it can make {most:,.0f} tokens a day at most: {ceil(busy):,} such would be needed" if busy > 1 else ""
+    part = "it holds only a part of the model and its context, the rest lies on the host" * (rig.fits == "partly")
+    return WayShown(
+        how=how,
+        name=rig.name,
+        rig=rig,
+        price=price,
+        per_million=None if per_month is None or not made else per_month / made * MILLION,
+        per_month=per_month,
+        busy_share=busy,
+        most_tokens_per_day=most,
+        enough=busy <= 1,
+        reason="; ".join(text for text in (less, part) if text),
+    )
+
+
+def busy_share(speed: SpeedShown, use: UseShown) -> float:
+    """Of the day; above 1 where a day is too short."""
+    return use.tokens_per_day * seconds_per_token(speed, use.prompt_ratio) / _DAY_S
+
+
+def seconds_per_token(speed: SpeedShown, prompt_ratio: float) -> float:
+    """Of work for one generated token and the prompt tokens that go with it, with all conversations at once."""
+    return 1 / speed.decode_tokens_per_s.mid + prompt_ratio / speed.prefill_tokens_per_s.mid
+
+
+def break_even(mine: WayShown, other: WayShown, terms: Terms) -> BreakEvenShown | None:
+    """When a device has paid for itself against another way; None where either can't do it or can't be told.
+
+    What it sells for counts as if it could be sold on that day.
+    """
+    if mine.rig is None or mine.price is None or mine.power_per_month is None or other.per_month is None:
+        return None
+    if mine.enough is not True or other.enough is not True:
+        return None
+    saved = other.per_month - mine.power_per_month
+    months = (upfront(mine.rig, mine.price, terms) - terms.resale) / saved if saved > 0 else None
+    against = f"{other.name}, {other.how}" if other.how != "api" else other.name
+    return BreakEvenShown(own=mine.name, against=against, months=months)
+
+
+def rivals(others: list[WayShown]) -> list[WayShown]:
+    """What owning is held against: the cheapest of each way that can do it, and every API."""
+    able = [way for way in cheapest_first(others) if way.enough and way.per_month is not None]
+    first = {way.how: way for way in reversed(able)}
+    return [way for way in able if way.how == "api" or first[way.how] is way]
+
+
+def cheapest_first(ways: list[WayShown]) -> tuple[WayShown, ...]:
+    """What can do it by what it costs, then the rest."""
+
+    def place(way: WayShown) -> tuple[bool, bool, float, str]:
+        return way.enough is not True, way.per_million is None, way.per_million or 0.0, way.name
+
+    return tuple(sorted(ways, key=place))
+
+
+def paid_after(pair: BreakEvenShown, years: float) -> str:
+    """When owning has paid for itself, in words; not after the years in which it is used."""
+    if pair.months is None:
+        return f"never pays against {pair.against}, which costs less than its electricity alone"
+    long = pair.months >= _LONG_MONTHS
+    after = f"{pair.months / 12:,.1f} years" if long else f"{pair.months:,.1f} months"
+    if pair.months > 12 * years:
+        return f"does not pay within {years:g} years against {pair.against}: it would take {after}"
+    return f"pays after {after} against {pair.against}"
+
+
+def assumptions(
+    terms: Terms, use: UseShown, currency: str, *, users: int, electricity_said: bool, has_own: bool
+) -> Iterator[str]:
+    """What was taken for granted, and the flag that says it better."""
+    yield f"{use.prompt_ratio:g} prompt tokens are read for each generated one (--prompt-ratio)"
+    if users > 1:
+        yield f"a device always has {users} conversations at once (--users)"
+    else:
+        yield "a device has one conversation at a time; several at once make more tokens of the same hour (--users)"
+    if not has_own:
+        return
+    if not electricity_said:
+        yield f"a kWh costs {terms.electricity:g} {currency}, which was assumed (--electricity)"
+    if terms.watts is not None:
+        yield f"it draws {terms.watts:,.0f} W while it works, as you measured, and nothing else is counted"
+    else:
+        share = "all of its TDP" if terms.power_share == 1 else f"{terms.power_share:.0%} of its TDP"
+        yield f"it draws {share} while it works and nothing while idle; the computer around it is not counted (--watts)"
+    sells = f"then sells for {terms.resale:,.0f} {currency}" if terms.resale else "is then worth nothing (--resale)"
+    yield f"it is used for {terms.years:g} years and {sells}"
+    if not terms.host_price:
+        yield "a card goes into a computer that is there already (--host-price)"
+
+
+def notes_on(ways: Sequence[WayShown], purse: BuyerPrices) -> Iterator[str]:
+    """Where the prices come from, each source as often as a way has it, and what is missing."""
+    yield "speeds are the middle of the prediction: `unslow devices` shows the interval"
+    for way in ways:
+        price = way.price
+        if price is None or price.kind == "yours":
+            continue
+        old = f", more than {KEEPS_MONTHS} months ago" if price.old and price.kind != "launch" else ""
+        if price.kind == "launch":
+            unchecked, name = "" if price.checked else ", which nobody checked", way.rig.device if way.rig else way.name
+            yield f'{name}: what the maker asked in {price.date}{unchecked}; yours counts: --price "{name}=AMOUNT"'
+        else:
+            yield f"{price.kind} {price.seller} seen {price.date}{old}: {price.source}"
+    if purse.currency != SHIPPED:
+        yield f"shipped prices are in {SHIPPED} and are not turned into {purse.currency}: give --rent and --api"
+        return
+    if not any(way.how == "api" for way in ways):
+        yield 'no API price of this model is shipped: give one with --api "0.5/1.5 per M"'
+    if not any(way.how == "rent" for way in ways):
+        yield 'none of the rents that are shipped does it with one device: --rent "2x H100 SXM=2.5/h"'

@@ -24,58 +24,9 @@ _ORDERS: dict[str, Callable[[RigShown], tuple[float | str, ...]]] = {
     "memory": lambda rig: (-(rig.memory_bytes or 0),),
     "name": lambda rig: (rig.vendor, rig.name),
 }
-
-
-NOTE_ON_JOULES = "TOK/J is tokens per joule by TDP, as if all of it were drawn: measured ones are higher"
-
-
-def ordered(rigs: Sequence[RigShown], order: str) -> tuple[RigShown, ...]:
-    """By one of the orders, what is not known last; as they came without one."""
-    return tuple(sorted(rigs, key=lambda rig: (*_ORDERS[order](rig), rig.name)) if order else rigs)
-
-
-def notes_on(rigs: Sequence[RigShown], purse: BuyerPrices, *, has_model: bool) -> tuple[str, ...]:
-    """What was assumed, and what to make of the prices."""
-    notes = list(price_notes(rigs, purse))
-    if has_model and any(rig.fits == "partly" for rig in rigs):
-        host = f"a host whose memory is taken to deliver {float(USUAL_HOST.bytes_per_s) / GB:.0f} GB/s"
-        notes.insert(0, f"partly: the rest lies on {host}, which sets the speed")
-    if has_model and any(rig.tokens_per_joule_by_tdp for rig in rigs):
-        notes.append(NOTE_ON_JOULES)
-    return tuple(notes)
-
-
-def work_notes(asked: AskedShown | None) -> Iterator[str]:
-    """What has to be said of the work itself."""
-    if asked and asked.stands_for:
-        yield f"{asked.stands_for} has the shape of {asked.model}: computed with that"
-    if asked and asked.estimated_as:
-        yield f"{asked.quant} is an estimate by {asked.estimated_as}"
-    if asked and 0 < asked.context_trained < asked.context:
-        yield (
-            f"{asked.model} was trained for {asked.context_trained:,} tokens: beyond them it answers badly, unless its "
-            "positions are stretched (YaRN)"
-        )
-
-
-def price_notes(rigs: Sequence[RigShown], purse: BuyerPrices) -> Iterator[str]:
-    """What to make of the prices that are shown."""
-    prices = [rig.price for rig in rigs if rig.price]
-    if any(p.kind == "launch" for p in prices):
-        checked = "" if all(p.checked for p in prices if p.kind == "launch") else ", which nobody checked"
-        name = next((rig.device for rig in rigs if rig.price and rig.price.kind == "launch"), "RTX 3090")
-        yield f'launch: what the maker asked in that year{checked}; yours counts: --price "{name}=AMOUNT"'
-    for price in {p.source: p for p in prices if p.source and p.kind != "launch"}.values():
-        old = f", more than {KEEPS_MONTHS} months ago" if price.old else ""
-        yield f"{price.kind} price seen {price.date}{old}: {price.source}"
-    if purse.currency != SHIPPED:
-        yield f"shipped prices are in {SHIPPED} and are not turned into {purse.currency}: only yours are shown"
-    elif any(rig.price is None for rig in rigs):
-        yield "no price is known where none is shown"
-
-
 _USUAL = ("RTX 5060 Ti 16GB", "RTX 3090", "RTX 4090", "RTX 5090", "RX 7900 XTX", "DGX Spark", "Strix Halo")
 """What is compared where nothing is named: what people ask about most, from small to large."""
+NOTE_ON_JOULES = "TOK/J is tokens per joule by TDP, as if all of it were drawn: measured ones are higher"
 
 
 @one_judgement()
@@ -129,3 +80,48 @@ def _rigs(request: DevicesRequest) -> list[Rig]:
 
 def _catalogue() -> list[Rig]:
     return list(rigs_of(device for device in all_devices() if device.kind in ("gpu", "unified")))
+
+
+def ordered(rigs: Sequence[RigShown], order: str) -> tuple[RigShown, ...]:
+    """By one of the orders, what is not known last; as they came without one."""
+    return tuple(sorted(rigs, key=lambda rig: (*_ORDERS[order](rig), rig.name)) if order else rigs)
+
+
+def notes_on(rigs: Sequence[RigShown], purse: BuyerPrices, *, has_model: bool) -> tuple[str, ...]:
+    """What was assumed, and what to make of the prices."""
+    notes = list(price_notes(rigs, purse))
+    if has_model and any(rig.fits == "partly" for rig in rigs):
+        host = f"a host whose memory is taken to deliver {float(USUAL_HOST.bytes_per_s) / GB:.0f} GB/s"
+        notes.insert(0, f"partly: the rest lies on {host}, which sets the speed")
+    if has_model and any(rig.tokens_per_joule_by_tdp for rig in rigs):
+        notes.append(NOTE_ON_JOULES)
+    return tuple(notes)
+
+
+def work_notes(asked: AskedShown | None) -> Iterator[str]:
+    """What has to be said of the work itself."""
+    if asked and asked.stands_for:
+        yield f"{asked.stands_for} has the shape of {asked.model}: computed with that"
+    if asked and asked.estimated_as:
+        yield f"{asked.quant} is an estimate by {asked.estimated_as}"
+    if asked and 0 < asked.context_trained < asked.context:
+        yield (
+            f"{asked.model} was trained for {asked.context_trained:,} tokens: beyond them it answers badly, unless its "
+            "positions are stretched (YaRN)"
+        )
+
+
+def price_notes(rigs: Sequence[RigShown], purse: BuyerPrices) -> Iterator[str]:
+    """What to make of the prices that are shown."""
+    prices = [rig.price for rig in rigs if rig.price]
+    if any(p.kind == "launch" for p in prices):
+        checked = "" if all(p.checked for p in prices if p.kind == "launch") else ", which nobody checked"
+        name = next((rig.device for rig in rigs if rig.price and rig.price.kind == "launch"), "RTX 3090")
+        yield f'launch: what the maker asked in that year{checked}; yours counts: --price "{name}=AMOUNT"'
+    for price in {p.source: p for p in prices if p.source and p.kind != "launch"}.values():
+        old = f", more than {KEEPS_MONTHS} months ago" if price.old else ""
+        yield f"{price.kind} price seen {price.date}{old}: {price.source}"
+    if purse.currency != SHIPPED:
+        yield f"shipped prices are in {SHIPPED} and are not turned into {purse.currency}: only yours are shown"
+    elif any(rig.price is None for rig in rigs):
+        yield "no price is known where none is shown"

@@ -36,7 +36,20 @@ from unslow.think.hardware import Hardware, Room
 from unslow.think.memo import remembered
 
 CHOICE_SCHEMA = "unslow.choice/1"
+USUAL_QUANTS = ("Q8_0", "Q6_K", "Q5_K_M", "Q4_K_M", "IQ4_XS", "Q3_K_M", "IQ3_XXS", "Q2_K")
+"""What publishers offer of nearly every model, the finest first."""
+_AT_SLOWER = "counted at the speed of the slower of two unlike cards: the least that they give"
+_RUNNERS_UP = 5
+_RECENT_YEARS = 6  # Before the newest offer: older devices are seldom for sale, and named last
+_NOT_EVEN_PARTLY = "the model does not fit, not even with a part on the host"
 Refusal = Literal["too_dear", "does_not_fit", "too_slow", "price_unknown", "cannot_tell"]
+_WORDS: dict[Refusal, str] = {
+    "too_dear": "dearer than the budget",
+    "does_not_fit": "the model does not fit whole",
+    "too_slow": "the low end stays below the goal",
+    "price_unknown": 'no price that holds against a budget: give yours with --price "NAME=AMOUNT"',
+    "cannot_tell": "no speed is predicted",
+}
 
 
 class OfferShown(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,18 +99,6 @@ class ChoiceReport(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
 
-_RUNNERS_UP = 5
-_RECENT_YEARS = 6  # Before the newest offer: older devices are seldom for sale, and named last
-_NOT_EVEN_PARTLY = "the model does not fit, not even with a part on the host"
-_WORDS: dict[Refusal, str] = {
-    "too_dear": "dearer than the budget",
-    "does_not_fit": "the model does not fit whole",
-    "too_slow": "the low end stays below the goal",
-    "price_unknown": 'no price that holds against a budget: give yours with --price "NAME=AMOUNT"',
-    "cannot_tell": "no speed is predicted",
-}
-
-
 class Aim(NamedTuple):
     """What is wanted."""
 
@@ -112,93 +113,6 @@ class Chosen(NamedTuple):
     best: OfferShown | None
     runners_up: tuple[OfferShown, ...]
     refused: tuple[RefusedShown, ...]
-
-
-def chosen(offers: Sequence[OfferShown], aim: Aim) -> Chosen:
-    """The offer to take, the next ones, and why the others were refused.
-
-    The low end of the speed counts. More money never makes a slower choice: with a goal the cheapest that reaches it
-    stays the cheapest, without one a larger budget only adds offers to choose the fastest from.
-    """
-    why = [(offer, refusal(offer, aim)) for offer in offers]
-    fine = sorted((offer for offer, reason in why if reason is None), key=lambda offer: rank(offer, aim))
-    heaps = {reason: [o for o, r in why if r == reason] for reason in _WORDS}
-    refused = tuple(_refused(reason, found, aim) for reason, found in heaps.items() if found)
-    best = fine[0] if fine else None
-    seen = {best.rig.device} if best else set[str]()
-    found: list[OfferShown] = []
-    for offer in fine[1:]:  # each device once: twice the chosen card is no other idea
-        if offer.rig.device not in seen and len(found) < _RUNNERS_UP:
-            seen.add(offer.rig.device)
-            found.append(offer)
-    return Chosen(best, tuple(found), refused)
-
-
-def refusal(offer: OfferShown, aim: Aim) -> Refusal | None:
-    """Why an offer can't be taken; None where it can."""
-    if offer.rig.fits == "no":
-        return "does_not_fit"
-    if offer.rig.speed is None:
-        return "cannot_tell"
-    if aim.goal is not None and low(offer) < aim.goal:
-        return "too_slow"
-    if aim.budget is None:
-        return None
-    if offer.total is None:
-        return "price_unknown"
-    return "too_dear" if offer.total > aim.budget else None
-
-
-def low(offer: OfferShown) -> float:
-    """The low end of what one conversation gets."""
-    return offer.rig.speed.each_tokens_per_s.low if offer.rig.speed else 0.0
-
-
-def rank(offer: OfferShown, aim: Aim) -> tuple[float, float, float, int, str]:
-    """The smaller the better; where the goal is reached for the same price, the finer quant, then the faster one."""
-    price, newest = inf if offer.total is None else offer.total, -(offer.rig.year or 0)
-    if aim.goal is None:
-        return -low(offer), price, 0.0, newest, offer.rig.name
-    mix = mixes().get(offer.rig.quant) if offer.total is not None else None
-    return price, -mix.bits_per_weight if mix else 0.0, -low(offer), newest, offer.rig.name
-
-
-def _refused(why: Refusal, offers: Sequence[OfferShown], aim: Aim) -> RefusedShown:
-    since = max((offer.rig.year or 0 for offer in offers), default=0) - _RECENT_YEARS
-    # Whether it would be too dear as well, for all that is known
-    near = sorted(
-        offers,
-        key=lambda offer: (
-            aim.budget is not None and (offer.total is None or offer.total > aim.budget),
-            *_nearness(why, offer, since),
-            offer.rig.name,
-        ),
-    )
-    words = _NOT_EVEN_PARTLY if why == "does_not_fit" and aim.partly else _WORDS[why]
-    return RefusedShown(why=why, words=words, count=len(offers), nearest=tuple(near[:3]))
-
-
-def _nearness(why: Refusal, offer: OfferShown, since: int) -> tuple[float, ...]:
-    """The smaller the nearer; of those without a price the recent ones first, by what they once cost."""
-    if why == "too_dear":
-        return offer.total or inf, -low(offer)
-    if why == "does_not_fit":
-        return -(offer.rig.memory_bytes or 0), offer.total or inf
-    if why == "price_unknown":
-        return (offer.rig.year or 0) < since, offer.rig.count * _once_cost(offer.rig.device), low(offer)
-    return (-low(offer),)
-
-
-@cache
-def _once_cost(name: str) -> float:
-    """What one was seen or launched for, which orders it where the price does not count; inf where nothing is known."""
-    found = next((shop_price(device) for device in all_devices() if device.name == name), None)
-    return found.usd if found else inf
-
-
-USUAL_QUANTS = ("Q8_0", "Q6_K", "Q5_K_M", "Q4_K_M", "IQ4_XS", "Q3_K_M", "IQ3_XXS", "Q2_K")
-"""What publishers offer of nearly every model, the finest first."""
-_AT_SLOWER = "counted at the speed of the slower of two unlike cards: the least that they give"
 
 
 class Market(NamedTuple):
@@ -309,12 +223,6 @@ class Market(NamedTuple):
         )
 
 
-def alike_rooms(rooms: Sequence[Room], largest_layer: int) -> tuple[Room, ...]:
-    """Unlike cards as so many alike, which hold no more than those do: layers do not divide, so half of one is lost."""
-    usable = sum(room.usable_bytes for room in rooms) // len(rooms) - largest_layer // 2
-    return tuple(room._replace(capacity_bytes=max(0, usable), others_bytes=0, reserve_bytes=0) for room in rooms)
-
-
 def market_of(system: System, request: ChooseRequest, purse: BuyerPrices) -> Market:
     """What is asked of the market."""
     found, question, asked = find_work(system, request)
@@ -338,3 +246,91 @@ def coarser_than(quants: Sequence[str]) -> tuple[str, ...]:
     """The usual quants below those."""
     below = min(find_mix(quant).bits_per_weight for quant in quants)
     return tuple(q for q in USUAL_QUANTS if find_mix(q).bits_per_weight < below)
+
+
+def alike_rooms(rooms: Sequence[Room], largest_layer: int) -> tuple[Room, ...]:
+    """Unlike cards as so many alike, which hold no more than those do: layers do not divide, so half of one is lost."""
+    usable = sum(room.usable_bytes for room in rooms) // len(rooms) - largest_layer // 2
+    return tuple(room._replace(capacity_bytes=max(0, usable), others_bytes=0, reserve_bytes=0) for room in rooms)
+
+
+def chosen(offers: Sequence[OfferShown], aim: Aim) -> Chosen:
+    """The offer to take, the next ones, and why the others were refused.
+
+    The low end of the speed counts. More money never makes a slower choice: with a goal the cheapest that reaches it
+    stays the cheapest, without one a larger budget only adds offers to choose the fastest from.
+    """
+    why = [(offer, refusal(offer, aim)) for offer in offers]
+    fine = sorted((offer for offer, reason in why if reason is None), key=lambda offer: rank(offer, aim))
+    heaps = {reason: [o for o, r in why if r == reason] for reason in _WORDS}
+    refused = tuple(_refused(reason, found, aim) for reason, found in heaps.items() if found)
+    best = fine[0] if fine else None
+    seen = {best.rig.device} if best else set[str]()
+    found: list[OfferShown] = []
+    for offer in fine[1:]:  # each device once: twice the chosen card is no other idea
+        if offer.rig.device not in seen and len(found) < _RUNNERS_UP:
+            seen.add(offer.rig.device)
+            found.append(offer)
+    return Chosen(best, tuple(found), refused)
+
+
+def refusal(offer: OfferShown, aim: Aim) -> Refusal | None:
+    """Why an offer can't be taken; None where it can."""
+    if offer.rig.fits == "no":
+        return "does_not_fit"
+    if offer.rig.speed is None:
+        return "cannot_tell"
+    if aim.goal is not None and low(offer) < aim.goal:
+        return "too_slow"
+    if aim.budget is None:
+        return None
+    if offer.total is None:
+        return "price_unknown"
+    return "too_dear" if offer.total > aim.budget else None
+
+
+def low(offer: OfferShown) -> float:
+    """The low end of what one conversation gets."""
+    return offer.rig.speed.each_tokens_per_s.low if offer.rig.speed else 0.0
+
+
+def rank(offer: OfferShown, aim: Aim) -> tuple[float, float, float, int, str]:
+    """The smaller the better; where the goal is reached for the same price, the finer quant, then the faster one."""
+    price, newest = inf if offer.total is None else offer.total, -(offer.rig.year or 0)
+    if aim.goal is None:
+        return -low(offer), price, 0.0, newest, offer.rig.name
+    mix = mixes().get(offer.rig.quant) if offer.total is not None else None
+    return price, -mix.bits_per_weight if mix else 0.0, -low(offer), newest, offer.rig.name
+
+
+def _refused(why: Refusal, offers: Sequence[OfferShown], aim: Aim) -> RefusedShown:
+    since = max((offer.rig.year or 0 for offer in offers), default=0) - _RECENT_YEARS
+    # Whether it would be too dear as well, for all that is known
+    near = sorted(
+        offers,
+        key=lambda offer: (
+            aim.budget is not None and (offer.total is None or offer.total > aim.budget),
+            *_nearness(why, offer, since),
+            offer.rig.name,
+        ),
+    )
+    words = _NOT_EVEN_PARTLY if why == "does_not_fit" and aim.partly else _WORDS[why]
+    return RefusedShown(why=why, words=words, count=len(offers), nearest=tuple(near[:3]))
+
+
+def _nearness(why: Refusal, offer: OfferShown, since: int) -> tuple[float, ...]:
+    """The smaller the nearer; of those without a price the recent ones first, by what they once cost."""
+    if why == "too_dear":
+        return offer.total or inf, -low(offer)
+    if why == "does_not_fit":
+        return -(offer.rig.memory_bytes or 0), offer.total or inf
+    if why == "price_unknown":
+        return (offer.rig.year or 0) < since, offer.rig.count * _once_cost(offer.rig.device), low(offer)
+    return (-low(offer),)
+
+
+@cache
+def _once_cost(name: str) -> float:
+    """What one was seen or launched for, which orders it where the price does not count; inf where nothing is known."""
+    found = next((shop_price(device) for device in all_devices() if device.name == name), None)
+    return found.usd if found else inf

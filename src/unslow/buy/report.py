@@ -10,6 +10,10 @@ from unslow.catalog.prices import Price, shop_price
 from unslow.think.speed.report import RateShown
 
 DEVICES_SCHEMA = "unslow.devices/1"
+KEEPS_MONTHS = 6  # Prices of hardware move by tens of percent within half a year: older ones are marked
+SOLD_YEARS = 3  # A maker's first price says little of a device that came out longer ago: few sell it new
+SHIPPED = "USD"  # The currency of every shipped price
+_DAY = re.compile(r"(\d{4})-(\d\d)(?:-(\d\d))?")
 Fits = Literal["whole", "partly", "no", "unknown"]
 
 
@@ -106,12 +110,6 @@ class DevicesReport(msgspec.Struct, frozen=True, kw_only=True):
     """How many there are to compare, with `--all`."""
     devices: tuple[RigShown, ...] = ()
     notes: tuple[str, ...] = ()
-
-
-KEEPS_MONTHS = 6  # Prices of hardware move by tens of percent within half a year: older ones are marked
-SOLD_YEARS = 3  # A maker's first price says little of a device that came out longer ago: few sell it new
-SHIPPED = "USD"  # The currency of every shipped price
-_DAY = re.compile(r"(\d{4})-(\d\d)(?:-(\d\d))?")
 
 
 class BuyerPrices(NamedTuple):

@@ -35,10 +35,20 @@ from unslow.think.memo import remembered
 from unslow.think.physics.terms import Interval
 from unslow.think.speed.report import PredictionReport, RateShown, shown_rate
 
+HERE = frozenset({"here", "auto", "this machine"})  # Words for this machine
+UNFIT = Unknown("it does not fit whole", "more memory, a smaller quant or a shorter context")
+"""The answer of what can't hold all of a model."""
+_EVERYTHING = 10_000  # More layers than any model has: all of them
 _NOT_CARDS = ("laptop", "max-q", "sxm", "gh200", "mi250", "mi3", "cmp ", "a10g", "arc a730m", "arc a770m")
 """Parts of names of what is soldered into something, or needs a board of its own."""
 _MOBILE_RADEON = ("rx 6600m", "rx 6700m", "rx 6700s", "rx 6800m", "rx 6800s", "rx 6850m", "rx 7600m", "rx 7900m")
 _LEAST_BYTES = 4 * GIB  # A card with less runs nothing that anybody would buy it for
+_HOURLY = re.compile(r"(?<!\s)\s*(?:/|per|an)\s*h(?:our|r)?\s*$", re.IGNORECASE)
+_PER_MILLION = re.compile(r"(?<!\s)\s*(?:/|per)\s*(?:1?\s?m(?:tok|illion(?: tokens)?)?)\s*$", re.IGNORECASE)
+_LONGEST = 200
+_MOST_BYTES = 200_000  # A file of prices is a page or two
+_TABLES = ("prices", "rents", "apis")
+_HINT = 'a table [prices] with lines such as "RTX 3090" = 700; also [rents], [apis], currency and electricity'
 
 
 class Rig(NamedTuple):
@@ -73,19 +83,22 @@ class Rig(NamedTuple):
         return self.device.name == other.device.name and other.memory_bytes in (0, self.memory_bytes)
 
 
-def is_card(device: Device) -> bool:
-    """Whether it is a card that can be put into a computer."""
-    name = device.name.lower()
-    return device.kind == "gpu" and not any(part in name for part in (*_NOT_CARDS, *_MOBILE_RADEON))
+class Rated(NamedTuple):
+    """A rig with a model."""
+
+    fits: Fits
+    speed: SpeedShown
+    notes: tuple[str, ...] = ()
 
 
-def rigs_of(devices: Iterable[Device]) -> Iterator[Rig]:
-    """Each device once, in every size that it is sold with."""
-    for device in devices:
-        if device.memory_bytes or not device.memory_sizes_bytes:
-            yield Rig(device)
-        else:
-            yield from (Rig(device, 1, size) for size in device.memory_sizes_bytes)
+class PricesFile(NamedTuple):
+    """What a file of prices says."""
+
+    prices: tuple[tuple[str, float], ...] = ()
+    rents: tuple[str, ...] = ()
+    apis: tuple[str, ...] = ()
+    currency: str = ""
+    electricity: float | None = None
 
 
 def buyable(devices: Iterable[Device]) -> Iterator[Rig]:
@@ -98,17 +111,43 @@ def buyable(devices: Iterable[Device]) -> Iterator[Rig]:
             yield rig._replace(number=2)
 
 
-_EVERYTHING = 10_000  # More layers than any model has: all of them
-UNFIT = Unknown("it does not fit whole", "more memory, a smaller quant or a shorter context")
-"""The answer of what can't hold all of a model."""
+def rigs_of(devices: Iterable[Device]) -> Iterator[Rig]:
+    """Each device once, in every size that it is sold with."""
+    for device in devices:
+        if device.memory_bytes or not device.memory_sizes_bytes:
+            yield Rig(device)
+        else:
+            yield from (Rig(device, 1, size) for size in device.memory_sizes_bytes)
 
 
-class Rated(NamedTuple):
-    """A rig with a model."""
+def is_card(device: Device) -> bool:
+    """Whether it is a card that can be put into a computer."""
+    name = device.name.lower()
+    return device.kind == "gpu" and not any(part in name for part in (*_NOT_CARDS, *_MOBILE_RADEON))
 
-    fits: Fits
-    speed: SpeedShown
-    notes: tuple[str, ...] = ()
+
+def parse_rig(text: str) -> Rig:
+    """The rig that a name means: `2x RTX 3090`, `M4 Max 64GB`; UserError where it is none, or of several kinds."""
+    names = parse_device_list((text,))
+    if len({name.casefold() for name in names}) > 1:
+        raise UserError(f"{text}: unlike devices together are not predicted", "name one kind: 2x RTX 3090")
+    hardware = typed_hardware(names[0], len(names))
+    if isinstance(hardware, Unknown) and "software of its own" not in hardware.why:
+        raise UserError(hardware.why, hardware.how_to_get)
+    if isinstance(hardware, Unknown):
+        raise UserError(f"{text}: {hardware.why}", "leave it out")
+    several = bool(hardware.device.memory_sizes_bytes) and bool(hardware.rooms)
+    size = hardware.rooms[0].capacity_bytes if several else 0
+    return Rig(hardware.device, len(names), size)
+
+
+def typed_hardware(name: str, count: int = 1) -> Hardware | Unknown:
+    """Where a device is that somebody typed; UserError where a slip would make another device of it."""
+    hardware = named_hardware(name, count, HardwareRequest())
+    if isinstance(hardware, Hardware) and (word := misspelt(name, hardware.device)):
+        near = ", ".join(device.name for device in near_devices(parse_device_name(name).words))
+        raise UserError(f"{name!r}: what is {word!r}?", f"did you mean one of {near}?")
+    return hardware
 
 
 def find_work(system: System, work: Work) -> tuple[FoundModel, PredictRequest, AskedShown]:
@@ -121,6 +160,26 @@ def find_work(system: System, work: Work) -> tuple[FoundModel, PredictRequest, A
         prompt_tokens=request.prompt, kv_type=request.kv_type,
         context_trained=found.blueprint.count("context_length"),
     )  # fmt: skip
+
+
+def _request(work: Work) -> PredictRequest:
+    return PredictRequest.from_flags(
+        {
+            "model": work.model, "quant": work.quant, "depth": work.context, "batch": work.users,
+            "prompt": work.prompt, "kv_type": work.kv_type,
+        }
+    )  # fmt: skip
+
+
+def rated_rig(rig: Rig, found: FoundModel, request: PredictRequest) -> Rated | Unknown:
+    """The rig with as much of the model on it as fits."""
+    hardware = hardware_of(rig, request)
+    return hardware if isinstance(hardware, Unknown) else rated(found, hardware, request)
+
+
+def hardware_of(rig: Rig, request: PredictRequest) -> Hardware | Unknown:
+    """Where it is, as the predictor takes it."""
+    return named_hardware(rig.label, rig.number, hardware_request(request))
 
 
 def rated(found: FoundModel, hardware: Hardware, request: PredictRequest, *, whole: bool = False) -> Rated | Unknown:
@@ -168,41 +227,6 @@ def speed_of(case: Case, request: PredictRequest) -> SpeedShown:
     )
 
 
-def parse_rig(text: str) -> Rig:
-    """The rig that a name means: `2x RTX 3090`, `M4 Max 64GB`; UserError where it is none, or of several kinds."""
-    names = parse_device_list((text,))
-    if len({name.casefold() for name in names}) > 1:
-        raise UserError(f"{text}: unlike devices together are not predicted", "name one kind: 2x RTX 3090")
-    hardware = typed_hardware(names[0], len(names))
-    if isinstance(hardware, Unknown) and "software of its own" not in hardware.why:
-        raise UserError(hardware.why, hardware.how_to_get)
-    if isinstance(hardware, Unknown):
-        raise UserError(f"{text}: {hardware.why}", "leave it out")
-    several = bool(hardware.device.memory_sizes_bytes) and bool(hardware.rooms)
-    size = hardware.rooms[0].capacity_bytes if several else 0
-    return Rig(hardware.device, len(names), size)
-
-
-def typed_hardware(name: str, count: int = 1) -> Hardware | Unknown:
-    """Where a device is that somebody typed; UserError where a slip would make another device of it."""
-    hardware = named_hardware(name, count, HardwareRequest())
-    if isinstance(hardware, Hardware) and (word := misspelt(name, hardware.device)):
-        near = ", ".join(device.name for device in near_devices(parse_device_name(name).words))
-        raise UserError(f"{name!r}: what is {word!r}?", f"did you mean one of {near}?")
-    return hardware
-
-
-def hardware_of(rig: Rig, request: PredictRequest) -> Hardware | Unknown:
-    """Where it is, as the predictor takes it."""
-    return named_hardware(rig.label, rig.number, hardware_request(request))
-
-
-def rated_rig(rig: Rig, found: FoundModel, request: PredictRequest) -> Rated | Unknown:
-    """The rig with as much of the model on it as fits."""
-    hardware = hardware_of(rig, request)
-    return hardware if isinstance(hardware, Unknown) else rated(found, hardware, request)
-
-
 def rig_shown(rig: Rig, purse: BuyerPrices, quant: str = "", answer: Rated | Unknown | None = None) -> RigShown:
     """The rig with its price and with what was predicted, if anything was."""
     price = times_price(purse.of(rig.device, rig.label, smallest=rig.is_smallest), rig.number)
@@ -234,9 +258,6 @@ def _device_shown(device: Device, count: int, price: PriceShown | None, speed: S
     )
 
 
-HERE = frozenset({"here", "auto", "this machine"})  # Words for this machine
-
-
 def this_machine(system: System, work: Work, purse: BuyerPrices) -> RigShown:
     """The GPUs of this machine, or its processors where it has none."""
     hardware = find_hardware(system, HardwareRequest())
@@ -247,27 +268,6 @@ def this_machine(system: System, work: Work, purse: BuyerPrices) -> RigShown:
         )  # fmt: skip
     report = answer(system, _request(work)) if work.model else None
     return shown_here(hardware, purse, report)
-
-
-def rig_here(system: System) -> Rig:
-    """The GPUs of this machine, as the catalogue has them; UserError where it has none."""
-    hardware = find_hardware(system, HardwareRequest())
-    if isinstance(hardware, Unknown):
-        raise UserError(f"this machine: {hardware.why}", "name what you have")
-    if hardware.device.kind == "cpu":
-        raise UserError("this machine has no GPU to count on", "leave it out, or name what you have")
-    sizes = hardware.device.memory_sizes_bytes
-    held = hardware.rooms[0].capacity_bytes if hardware.rooms else 0
-    return Rig(hardware.device, hardware.device_count, min(sizes, key=lambda size: abs(size - held)) if sizes else 0)
-
-
-def _request(work: Work) -> PredictRequest:
-    return PredictRequest.from_flags(
-        {
-            "model": work.model, "quant": work.quant, "depth": work.context, "batch": work.users,
-            "prompt": work.prompt, "kv_type": work.kv_type,
-        }
-    )  # fmt: skip
 
 
 def shown_here(hardware: Hardware, purse: BuyerPrices, report: PredictionReport | None) -> RigShown:
@@ -313,51 +313,24 @@ def _speed(report: PredictionReport) -> SpeedShown | None:
     )
 
 
-_HOURLY = re.compile(r"(?<!\s)\s*(?:/|per|an)\s*h(?:our|r)?\s*$", re.IGNORECASE)
-_PER_MILLION = re.compile(r"(?<!\s)\s*(?:/|per)\s*(?:1?\s?m(?:tok|illion(?: tokens)?)?)\s*$", re.IGNORECASE)
-_LONGEST = 200
+def rig_here(system: System) -> Rig:
+    """The GPUs of this machine, as the catalogue has them; UserError where it has none."""
+    hardware = find_hardware(system, HardwareRequest())
+    if isinstance(hardware, Unknown):
+        raise UserError(f"this machine: {hardware.why}", "name what you have")
+    if hardware.device.kind == "cpu":
+        raise UserError("this machine has no GPU to count on", "leave it out, or name what you have")
+    sizes = hardware.device.memory_sizes_bytes
+    held = hardware.rooms[0].capacity_bytes if hardware.rooms else 0
+    return Rig(hardware.device, hardware.device_count, min(sizes, key=lambda size: abs(size - held)) if sizes else 0)
 
 
-def amount_of(text: str, what: str = "the price") -> float:
-    """An amount from `700`, `1,499`, `$1.5k` or `2m`; UserError where it is none."""
-    try:
-        return parse_amount(text)
-    except ValueError:
-        raise UserError(f"{what}: {text[:40]!r} is no amount", "write it like 700 or 1499.50") from None
-
-
-def named_amount(text: str, flag: str) -> tuple[str, float]:
-    """A name and an amount from `RTX 3090=700` or `H100=2.5/h`; UserError where one of them is missing."""
-    name, between, amount = text[:_LONGEST].rpartition("=")
-    if not between or not name.strip():
-        example = '"H100=2.5/h"' if flag == "--rent" else '"RTX 3090=700"'
-        raise UserError(f"{flag} {text[:40]!r} has no name and amount", f"write it like {flag} {example}")
-    return name.strip(), amount_of(_HOURLY.sub("", amount), flag)
-
-
-def two_amounts(text: str, flag: str = "--api") -> tuple[str, float, float]:
-    """A name, which may be empty, and what a million tokens cost in and out, from `0.5/1.5 per M`."""
-    name, _, amounts = text[:_LONGEST].rpartition("=")
-    parts = _PER_MILLION.sub("", amounts).split("/")
-    if len(parts) > 2:  # noqa: PLR2004 (in and out)
-        raise UserError(f"{flag} {text[:40]!r} has more than two amounts", f'write it like {flag} "0.5/1.5 per M"')
-    numbers = [amount_of(part, flag) for part in parts]
-    return name.strip(), numbers[0], numbers[-1]
-
-
-_MOST_BYTES = 200_000  # A file of prices is a page or two
-_TABLES = ("prices", "rents", "apis")
-_HINT = 'a table [prices] with lines such as "RTX 3090" = 700; also [rents], [apis], currency and electricity'
-
-
-class PricesFile(NamedTuple):
-    """What a file of prices says."""
-
-    prices: tuple[tuple[str, float], ...] = ()
-    rents: tuple[str, ...] = ()
-    apis: tuple[str, ...] = ()
-    currency: str = ""
-    electricity: float | None = None
+def read_prices(system: System, work: Work) -> tuple[BuyerPrices, PricesFile]:
+    """All prices that the buyer gave, the flags before the file; UserError where a name is none of the catalogue."""
+    told = read_prices_file(system, work.prices)
+    given = [*told.prices, *(named_amount(text, "--price") for text in work.price)]
+    own = {plain_price(device_key(name)): amount for name, amount in given}
+    return BuyerPrices(own, (work.currency or told.currency or SHIPPED)[:12], system.now()[:10]), told
 
 
 def read_prices_file(system: System, path: str) -> PricesFile:
@@ -394,14 +367,6 @@ def _amount(value: Any) -> float:
     return float(value)
 
 
-def read_prices(system: System, work: Work) -> tuple[BuyerPrices, PricesFile]:
-    """All prices that the buyer gave, the flags before the file; UserError where a name is none of the catalogue."""
-    told = read_prices_file(system, work.prices)
-    given = [*told.prices, *(named_amount(text, "--price") for text in work.price)]
-    own = {plain_price(device_key(name)): amount for name, amount in given}
-    return BuyerPrices(own, (work.currency or told.currency or SHIPPED)[:12], system.now()[:10]), told
-
-
 def device_key(name: str) -> str:
     """The device as prices are looked up by; with its size of memory where a name says one and several are sold."""
     if name.casefold() in HERE:
@@ -412,3 +377,30 @@ def device_key(name: str) -> str:
     if hardware.device.memory_sizes_bytes and hardware.rooms:
         return f"{hardware.device.name} {hardware.rooms[0].capacity_bytes // GIB}GB"
     return hardware.device.name
+
+
+def named_amount(text: str, flag: str) -> tuple[str, float]:
+    """A name and an amount from `RTX 3090=700` or `H100=2.5/h`; UserError where one of them is missing."""
+    name, between, amount = text[:_LONGEST].rpartition("=")
+    if not between or not name.strip():
+        example = '"H100=2.5/h"' if flag == "--rent" else '"RTX 3090=700"'
+        raise UserError(f"{flag} {text[:40]!r} has no name and amount", f"write it like {flag} {example}")
+    return name.strip(), amount_of(_HOURLY.sub("", amount), flag)
+
+
+def two_amounts(text: str, flag: str = "--api") -> tuple[str, float, float]:
+    """A name, which may be empty, and what a million tokens cost in and out, from `0.5/1.5 per M`."""
+    name, _, amounts = text[:_LONGEST].rpartition("=")
+    parts = _PER_MILLION.sub("", amounts).split("/")
+    if len(parts) > 2:  # noqa: PLR2004 (in and out)
+        raise UserError(f"{flag} {text[:40]!r} has more than two amounts", f'write it like {flag} "0.5/1.5 per M"')
+    numbers = [amount_of(part, flag) for part in parts]
+    return name.strip(), numbers[0], numbers[-1]
+
+
+def amount_of(text: str, what: str = "the price") -> float:
+    """An amount from `700`, `1,499`, `$1.5k` or `2m`; UserError where it is none."""
+    try:
+        return parse_amount(text)
+    except ValueError:
+        raise UserError(f"{what}: {text[:40]!r} is no amount", "write it like 700 or 1499.50") from None

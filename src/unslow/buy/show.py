@@ -14,50 +14,8 @@ from unslow.think.speed.report import RateShown
 
 _TEN = 10
 _HUNDRED = 100
-
-
-def money_words(amount: float | None) -> str:
-    """An amount with as many digits as are worth reading."""
-    if amount is None:
-        return "?"
-    if amount >= _HUNDRED or not amount:
-        return f"{amount:,.0f}"
-    return f"{amount:,.1f}" if amount >= _TEN else f"{amount:,.2f}"
-
-
-def price_words(found: PriceShown | None, unit: str = "") -> str:
-    """A price with what kind it is; a star where it was seen long ago."""
-    if found is None:
-        return "?"
-    star = "*" if found.old and found.kind not in ("launch", "yours") else ""
-    return f"{money_words(found.amount)}{unit} {found.kind}{star}"
-
-
-def speed_words(found: RateShown | None) -> tuple[str, str]:
-    """The middle, and the ends beside it."""
-    return (rate(found.mid), f"{rate(found.low)}-{rate(found.high)}") if found else ("-", "")
-
-
-def memory_words(count: int | None) -> str:
-    """As memory is sold."""
-    return "?" if not count else f"{count / GIB:,.0f}" if count >= _HUNDRED * GIB else f"{count / GIB:.3g}"
-
-
-def work_words(asked: AskedShown) -> str:
-    """What was asked of every device."""
-    users = f", {asked.users} conversations at once" if asked.users > 1 else ""
-    kv = "" if asked.kv_type == "f16" else f", {asked.kv_type} KV cache"
-    return f"{size(asked.weights_bytes)} of weights, {asked.context:,} tokens in the context{users}{kv}"
-
-
-def fits_words(rig: RigShown) -> str:
-    """How much of the model it holds, in a word or two."""
-    layers = rig.speed.gpu_layers if rig.speed else None
-    if rig.fits == "partly" and layers is not None:
-        return f"{layers} layers"
-    return {"whole": "whole", "no": "no", "unknown": "?", "partly": "partly"}[rig.fits]
-
-
+_LITTLE = 0.01  # Of a day: a share that is not worth a figure
+_UNIT = {"own": "", "rent": "/h", "rent all day": "/h", "api": "/M"}  # Of the price
 _PLAIN = (
     Column("DEVICE", right=False), Column("GB"), Column("GB/s"), Column("W"), Column("YEAR"),
     Column("PRICE"), Column("MAKER", right=False, spare=1), Column("KIND", right=False, spare=2),
@@ -67,6 +25,22 @@ _FULL = (
     Column("TOK/S"), Column("80 %", right=False, spare=1), Column("PROMPT", spare=3),
     Column("80 %", right=False, spare=3), Column("WITH", right=False, spare=3), Column("FIRST", spare=4),
     Column("PRICE"), Column("PER T/S"), Column("W", spare=2), Column("TOK/J", spare=6), Column("YEAR", spare=7),
+)  # fmt: skip
+_COLUMNS = (
+    Column("", right=False), Column("BUY", right=False), Column("GB"), Column("QUANT", right=False),
+    Column("TOK/S"), Column("80 %", right=False), Column("PROMPT", spare=2),
+    Column("80 %", right=False, spare=2), Column("WITH", right=False, spare=4), Column("PAY"),
+    Column("PRICE", right=False, spare=3), Column("W", spare=1),
+)  # fmt: skip
+_COST_COLUMNS = (
+    Column("WAY", right=False), Column("WITH", right=False), Column("PER MILLION"), Column("A MONTH"),
+    Column("BUSY"), Column("TOK/S", spare=2), Column("W", spare=3), Column("DEVICE", spare=4),
+    Column("POWER", spare=5), Column("PRICE", right=False, spare=1),
+)  # fmt: skip
+_TIERS_COLUMNS = (
+    Column("  MODEL", right=False), Column("PARAMS", spare=2), Column("QUANT", right=False), Column("WEIGHTS"),
+    Column("CONTEXT TO"), Column("TOK/S"), Column("80 %", right=False, spare=1),
+    Column("PROMPT", spare=3), Column("80 %", right=False, spare=4), Column("WITH", right=False, spare=5),
 )  # fmt: skip
 
 
@@ -124,14 +98,6 @@ def _watts(rig: RigShown) -> str:
 
 
 render_devices = ReportKind(DevicesReport, _devices_answer)
-
-
-_COLUMNS = (
-    Column("", right=False), Column("BUY", right=False), Column("GB"), Column("QUANT", right=False),
-    Column("TOK/S"), Column("80 %", right=False), Column("PROMPT", spare=2),
-    Column("80 %", right=False, spare=2), Column("WITH", right=False, spare=4), Column("PAY"),
-    Column("PRICE", right=False, spare=3), Column("W", spare=1),
-)  # fmt: skip
 
 
 def _answer(report: ChoiceReport, width: int) -> RenderableType:
@@ -196,15 +162,6 @@ def _near(offer: OfferShown, heap: RefusedShown) -> str:
 render_choose = ReportKind(ChoiceReport, _answer)
 
 
-_COST_COLUMNS = (
-    Column("WAY", right=False), Column("WITH", right=False), Column("PER MILLION"), Column("A MONTH"),
-    Column("BUSY"), Column("TOK/S", spare=2), Column("W", spare=3), Column("DEVICE", spare=4),
-    Column("POWER", spare=5), Column("PRICE", right=False, spare=1),
-)  # fmt: skip
-_LITTLE = 0.01  # Of a day: a share that is not worth a figure
-_UNIT = {"own": "", "rent": "/h", "rent all day": "/h", "api": "/M"}  # Of the price
-
-
 def _cost_answer(report: CostReport, width: int) -> RenderableType:
     best = report.ways[0] if report.ways else None
     if best is None or best.per_million is None or not best.enough:
@@ -245,13 +202,6 @@ def _cost_row(way: WayShown) -> tuple[str, ...]:
 render_cost = ReportKind(CostReport, _cost_answer)
 
 
-_TIERS_COLUMNS = (
-    Column("  MODEL", right=False), Column("PARAMS", spare=2), Column("QUANT", right=False), Column("WEIGHTS"),
-    Column("CONTEXT TO"), Column("TOK/S"), Column("80 %", right=False, spare=1),
-    Column("PROMPT", spare=3), Column("80 %", right=False, spare=4), Column("WITH", right=False, spare=5),
-)  # fmt: skip
-
-
 def _tiers_answer(report: TiersReport, width: int) -> RenderableType:
     room = f"with {report.context:,} tokens and {report.quant_least} or finer"
     asked = f"the largest that fit whole, one of each family, {room}"
@@ -283,3 +233,45 @@ def _tiers_row(one: RunsShown) -> tuple[str, ...]:
 
 
 render_tiers = ReportKind(TiersReport, _tiers_answer)
+
+
+def work_words(asked: AskedShown) -> str:
+    """What was asked of every device."""
+    users = f", {asked.users} conversations at once" if asked.users > 1 else ""
+    kv = "" if asked.kv_type == "f16" else f", {asked.kv_type} KV cache"
+    return f"{size(asked.weights_bytes)} of weights, {asked.context:,} tokens in the context{users}{kv}"
+
+
+def fits_words(rig: RigShown) -> str:
+    """How much of the model it holds, in a word or two."""
+    layers = rig.speed.gpu_layers if rig.speed else None
+    if rig.fits == "partly" and layers is not None:
+        return f"{layers} layers"
+    return {"whole": "whole", "no": "no", "unknown": "?", "partly": "partly"}[rig.fits]
+
+
+def speed_words(found: RateShown | None) -> tuple[str, str]:
+    """The middle, and the ends beside it."""
+    return (rate(found.mid), f"{rate(found.low)}-{rate(found.high)}") if found else ("-", "")
+
+
+def memory_words(count: int | None) -> str:
+    """As memory is sold."""
+    return "?" if not count else f"{count / GIB:,.0f}" if count >= _HUNDRED * GIB else f"{count / GIB:.3g}"
+
+
+def price_words(found: PriceShown | None, unit: str = "") -> str:
+    """A price with what kind it is; a star where it was seen long ago."""
+    if found is None:
+        return "?"
+    star = "*" if found.old and found.kind not in ("launch", "yours") else ""
+    return f"{money_words(found.amount)}{unit} {found.kind}{star}"
+
+
+def money_words(amount: float | None) -> str:
+    """An amount with as many digits as are worth reading."""
+    if amount is None:
+        return "?"
+    if amount >= _HUNDRED or not amount:
+        return f"{amount:,.0f}"
+    return f"{amount:,.1f}" if amount >= _TEN else f"{amount:,.2f}"

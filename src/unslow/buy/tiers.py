@@ -30,6 +30,28 @@ from unslow.think.setup import Setup
 from unslow.think.speed.report import RateShown
 
 TIERS_SCHEMA = "unslow.tiers/1"
+CARDS = tuple(GIB * size for size in (8, 12, 16, 24, 32, 48))
+UNIFIED = tuple(GIB * size for size in (16, 32, 64, 128))
+_MOST_TIERS = 24
+_QUANTS = ("Q8_0", "Q6_K", "Q5_K_M", "Q4_K_M", "IQ4_XS", "Q3_K_M", "IQ3_XXS", "Q2_K", "IQ2_XXS")
+_SHIPPED_BITS = 4.25  # Of MXFP4: 4 bits, and 8 for each block of 32
+_NEAR = 1.4  # How many times the memory a model may need and still be named among those that just do not fit
+_ROUGHLY = 1.1  # By so much the growth of a quant may be off by its bits alone
+_SAVED_AT_MOST = 1.5  # Of what a coarser quant saves by its bits alone: mixes differ by model
+_SINCE = 2020  # Cards before that are seldom bought for this
+_USUAL_TOKENS = 32768  # What models are trained for at least since 2024, but for a few
+_ABOUT_AS_LARGE = 0.85  # So much of the parameters of an earlier version a later one has to have, to be shown instead
+_AT_LEAST = 0.9  # Of the usual bits for each weight: no model has less
+_VERSION = re.compile(r"(?<![\d.])(\d{1,2}(?:\.\d)?)(?![\d.bBmMxX])")
+_MADE_OF = re.compile(r"distill|nemotron-|coder|-vl-|mtp|hermes")
+_ARE_NO_CHAT = ("embedding", "t5", "bert", "-mtp")
+"""Parts of names of models that write nothing, and of those that are others with a layer more."""
+_NOTES = (
+    "whole: nothing lies on the host, 1 GiB stays free, and the context is held in f16",
+    "models with experts (MoE) also run where they do not fit whole: `unslow devices --model` shows how fast",
+    "one of each family, the newest version about as large; what was trained for less than 32,768 tokens comes last",
+    "the typical device has the middle bandwidth of those since 2020 with so much memory, of cards of the cheaper half",
+)
 
 
 class RunsShown(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,99 +115,6 @@ class TiersReport(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
 
-CARDS = tuple(GIB * size for size in (8, 12, 16, 24, 32, 48))
-UNIFIED = tuple(GIB * size for size in (16, 32, 64, 128))
-_SINCE = 2020  # Cards before that are seldom bought for this
-_USUAL_TOKENS = 32768  # What models are trained for at least since 2024, but for a few
-_ABOUT_AS_LARGE = 0.85  # So much of the parameters of an earlier version a later one has to have, to be shown instead
-_AT_LEAST = 0.9  # Of the usual bits for each weight: no model has less
-_VERSION = re.compile(r"(?<![\d.])(\d{1,2}(?:\.\d)?)(?![\d.bBmMxX])")
-_MADE_OF = re.compile(r"distill|nemotron-|coder|-vl-|mtp|hermes")
-_ARE_NO_CHAT = ("embedding", "t5", "bert", "-mtp")
-"""Parts of names of models that write nothing, and of those that are others with a layer more."""
-
-
-def typical(devices: Iterable[Device], memory_bytes: int, *, unified: bool) -> tuple[Rig | None, int]:
-    """The device of the middle bandwidth among those with so much memory, and how many there are.
-
-    Of cards those of the cheaper half: others are made for workstations.
-    """
-    found = [
-        rig for rig in rigs_of(devices)
-        if rig.each_bytes == memory_bytes and rig.device.memory_bytes_per_s and rig.device.year >= _SINCE
-        and (rig.device.kind == "unified" if unified else is_card(rig.device))
-    ]  # fmt: skip
-    found = [rig for rig in found if rig.device.launch_usd] or found  # what people buy has a price that is known
-    if not found:
-        return None, 0
-    count = len(found)
-    if not unified:
-        usual = median(rig.device.launch_usd for rig in found)
-        found = [rig for rig in found if rig.device.launch_usd <= usual]
-    middle = median_low(rig.device.memory_bytes_per_s for rig in found)
-    alike = [rig for rig in found if rig.device.memory_bytes_per_s == middle]
-    return max(alike, key=lambda rig: (rig.device.verified, rig.device.year, rig.device.name)), count
-
-
-def shapes(models: Iterable[WellKnown], context: int) -> list[list[WellKnown]]:
-    """Models that chat and were trained for such a context, those of one shape together.
-
-    The largest first, but those of a time when few tokens were usual last: the catalogue has no dates.
-    """
-    groups: dict[tuple[str, int, str], list[WellKnown]] = {}
-    for model in models:
-        if model.shape.context_trained >= context and not any(
-            part in model.name.lower() or part in model.architecture.lower() for part in _ARE_NO_CHAT
-        ):
-            groups.setdefault((model.architecture, model.parameters // 10**8, model.published), []).append(model)
-    ordered = [sorted(group, key=_newest_first) for group in groups.values()]
-    return sorted(ordered, key=lambda group: (_is_short(group[0]), -group[0].parameters, _newest_first(group[0])))
-
-
-def _is_short(model: WellKnown) -> bool:
-    """Whether it was trained for fewer tokens than is usual by now, as most models of 2023 and before were."""
-    return model.shape.context_trained < _USUAL_TOKENS
-
-
-def newer(models: Iterable[WellKnown], than: WellKnown) -> list[WellKnown]:
-    """Later versions of the same family that are about as large, the newest first."""
-    found = [
-        model for model in models
-        if family(model) == family(than) and _version(model) > _version(than)
-        and model.parameters >= _ABOUT_AS_LARGE * than.parameters and not _MADE_OF.search(model.name.lower())
-    ]  # fmt: skip
-    return sorted(found, key=lambda model: (-_version(model), -model.parameters))
-
-
-def family(model: WellKnown) -> str:
-    """The first word of its name."""
-    found = re.match(r"[a-z]+", model.name.lower())
-    return found[0] if found else model.name
-
-
-def _newest_first(model: WellKnown) -> tuple[bool, float, str]:
-    """What was made of another model comes after it."""
-    return bool(_MADE_OF.search(model.name.lower())), -_version(model), model.name
-
-
-def _version(model: WellKnown) -> float:
-    found = _VERSION.search(model.name)
-    return float(found[1]) if found else 0.0
-
-
-def surely_too_large(model: WellKnown, bits_per_weight: float, room_bytes: int) -> bool:
-    """Whether its weights alone are larger than the memory, whatever is rounded."""
-    return _AT_LEAST * model.parameters * bits_per_weight / 8 > room_bytes
-
-
-_QUANTS = ("Q8_0", "Q6_K", "Q5_K_M", "Q4_K_M", "IQ4_XS", "Q3_K_M", "IQ3_XXS", "Q2_K", "IQ2_XXS")
-_NEAR = 1.4  # How many times the memory a model may need and still be named among those that just do not fit
-_ROUGHLY = 1.1  # By so much the growth of a quant may be off by its bits alone
-_SAVED_AT_MOST = 1.5  # Of what a coarser quant saves by its bits alone: mixes differ by model
-_MOST_TIERS = 24
-_SHIPPED_BITS = 4.25  # Of MXFP4: 4 bits, and 8 for each block of 32
-
-
 class _Tier(NamedTuple):
     memory_bytes: int
     unified: bool
@@ -219,14 +148,6 @@ def tiers(_system: System, request: TiersRequest, progress: Progress | None = No
     )
 
 
-_NOTES = (
-    "whole: nothing lies on the host, 1 GiB stays free, and the context is held in f16",
-    "models with experts (MoE) also run where they do not fit whole: `unslow devices --model` shows how fast",
-    "one of each family, the newest version about as large; what was trained for less than 32,768 tokens comes last",
-    "the typical device has the middle bandwidth of those since 2020 with so much memory, of cards of the cheaper half",
-)
-
-
 def _tier(size: int, *, unified: bool) -> _Tier:
     rig, count = typical(all_devices(), size, unified=unified)
     hardware = hardware_of(rig, PredictRequest()) if rig else None
@@ -236,6 +157,28 @@ def _tier(size: int, *, unified: bool) -> _Tier:
         room = named_room(f"{size / GIB:g}GB")
         return _Tier(size, unified, Hardware((room,), devices=all_devices()[:1]))
     return _Tier(size, unified, hardware, rig.label, count)
+
+
+def typical(devices: Iterable[Device], memory_bytes: int, *, unified: bool) -> tuple[Rig | None, int]:
+    """The device of the middle bandwidth among those with so much memory, and how many there are.
+
+    Of cards those of the cheaper half: others are made for workstations.
+    """
+    found = [
+        rig for rig in rigs_of(devices)
+        if rig.each_bytes == memory_bytes and rig.device.memory_bytes_per_s and rig.device.year >= _SINCE
+        and (rig.device.kind == "unified" if unified else is_card(rig.device))
+    ]  # fmt: skip
+    found = [rig for rig in found if rig.device.launch_usd] or found  # what people buy has a price that is known
+    if not found:
+        return None, 0
+    count = len(found)
+    if not unified:
+        usual = median(rig.device.launch_usd for rig in found)
+        found = [rig for rig in found if rig.device.launch_usd <= usual]
+    middle = median_low(rig.device.memory_bytes_per_s for rig in found)
+    alike = [rig for rig in found if rig.device.memory_bytes_per_s == middle]
+    return max(alike, key=lambda rig: (rig.device.verified, rig.device.year, rig.device.name)), count
 
 
 class _Counter:
@@ -345,6 +288,57 @@ class _Counter:
         if self._tier.unified:  # its host has no other memory
             return ""
         return "with experts on the host" if model.shape.experts else "on two such cards"
+
+
+def shapes(models: Iterable[WellKnown], context: int) -> list[list[WellKnown]]:
+    """Models that chat and were trained for such a context, those of one shape together.
+
+    The largest first, but those of a time when few tokens were usual last: the catalogue has no dates.
+    """
+    groups: dict[tuple[str, int, str], list[WellKnown]] = {}
+    for model in models:
+        if model.shape.context_trained >= context and not any(
+            part in model.name.lower() or part in model.architecture.lower() for part in _ARE_NO_CHAT
+        ):
+            groups.setdefault((model.architecture, model.parameters // 10**8, model.published), []).append(model)
+    ordered = [sorted(group, key=_newest_first) for group in groups.values()]
+    return sorted(ordered, key=lambda group: (_is_short(group[0]), -group[0].parameters, _newest_first(group[0])))
+
+
+def _is_short(model: WellKnown) -> bool:
+    """Whether it was trained for fewer tokens than is usual by now, as most models of 2023 and before were."""
+    return model.shape.context_trained < _USUAL_TOKENS
+
+
+def newer(models: Iterable[WellKnown], than: WellKnown) -> list[WellKnown]:
+    """Later versions of the same family that are about as large, the newest first."""
+    found = [
+        model for model in models
+        if family(model) == family(than) and _version(model) > _version(than)
+        and model.parameters >= _ABOUT_AS_LARGE * than.parameters and not _MADE_OF.search(model.name.lower())
+    ]  # fmt: skip
+    return sorted(found, key=lambda model: (-_version(model), -model.parameters))
+
+
+def family(model: WellKnown) -> str:
+    """The first word of its name."""
+    found = re.match(r"[a-z]+", model.name.lower())
+    return found[0] if found else model.name
+
+
+def _newest_first(model: WellKnown) -> tuple[bool, float, str]:
+    """What was made of another model comes after it."""
+    return bool(_MADE_OF.search(model.name.lower())), -_version(model), model.name
+
+
+def _version(model: WellKnown) -> float:
+    found = _VERSION.search(model.name)
+    return float(found[1]) if found else 0.0
+
+
+def surely_too_large(model: WellKnown, bits_per_weight: float, room_bytes: int) -> bool:
+    """Whether its weights alone are larger than the memory, whatever is rounded."""
+    return _AT_LEAST * model.parameters * bits_per_weight / 8 > room_bytes
 
 
 def shipped_mix(model: WellKnown) -> str:

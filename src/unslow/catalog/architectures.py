@@ -8,6 +8,9 @@ import msgspec
 
 from unslow.catalog import entries
 
+LayoutValue = bool | int | float | str | list[int]
+ConfigValue = bool | int | str | list[int]
+
 
 class Architecture(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """An architecture's habits; the tensors of a file tell the rest."""
@@ -162,27 +165,6 @@ class Architecture(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Whether the gate of the shared expert is computed as an activation divided by its input (Qwen2 MoE)."""
 
 
-_PLAIN = Architecture(source="nothing is known of it: its tensors must tell")
-
-
-@cache
-def _architectures() -> dict[str, Architecture]:
-    return {name.replace("_", "-"): value for name, value in entries("architectures", Architecture).items()}
-
-
-def architecture(name: str) -> Architecture:
-    """What is known of an architecture by its GGUF name; a plain one where nothing is."""
-    return _architectures().get(name.replace("_", "-"), _PLAIN)
-
-
-# Which tensors a model of an architecture consists of: one TOML for each architecture, over the numbers of a shape.
-# An entry names the shared parts it is made of, and adds, changes or leaves out what is its own. A shape is a text of
-# expressions (`width, heads * key_length`), the length of a row first, as GGUF has it. `{}` in a tensor's name stands
-# for the number of its layer.
-
-LayoutValue = bool | int | float | str | list[int]
-
-
 class Group(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Tensors that are there together: once, or in each layer where `when` holds."""
 
@@ -191,7 +173,13 @@ class Group(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Layout(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What an architecture, or a part that several share, consists of."""
+    """What an architecture, or a part that several share, consists of.
+
+    There is one TOML for each architecture, which names its tensors over the numbers of a shape.
+    An entry names the shared parts it is made of, and adds, changes or leaves out what is its own. A shape is a text of
+    expressions (`width, heads * key_length`), the length of a row first, as GGUF has it. `{}` in a tensor's name stands
+    for the number of its layer.
+    """
 
     source: str = ""
     """The file of llama.cpp that was read."""
@@ -204,6 +192,46 @@ class Layout(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     metadata: dict[str, LayoutValue] = {}
     """By the key after the architecture's name; a text is an expression, anything else the value itself."""
     groups: tuple[Group, ...] = ()
+
+
+class MadeUpShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """All that decides a model's speed, apart from the mix of types."""
+
+    source: str
+    architecture: str
+    quant: str
+    """The mix to use where none is asked for."""
+    layers: int
+    width: int
+    feed_forward: int
+    """Of one expert, where there are experts."""
+    heads: int
+    kv_heads: int
+    head_length: int
+    vocabulary: int
+    context_trained: int
+    rope_base: float = 10000.0
+    tied: bool = False
+    """Whether the token table is the output matrix too."""
+    head_norms: bool = False
+    """Whether queries and keys are normalised, as in Qwen3."""
+    experts: int = 0
+    experts_used: int = 0
+
+
+_PLAIN = Architecture(source="nothing is known of it: its tensors must tell")
+made_up_shapes = partial(entries, "shapes", MadeUpShape)
+"""Every shape by its file name."""
+
+
+def architecture(name: str) -> Architecture:
+    """What is known of an architecture by its GGUF name; a plain one where nothing is."""
+    return _architectures().get(name.replace("_", "-"), _PLAIN)
+
+
+@cache
+def _architectures() -> dict[str, Architecture]:
+    return {name.replace("_", "-"): value for name, value in entries("architectures", Architecture).items()}
 
 
 @cache
@@ -239,44 +267,12 @@ def _pieces(layout: Layout, parts: dict[str, Layout]) -> Iterator[Layout]:
     yield layout
 
 
-# What Transformers takes for granted of a text model: it leaves these values out of a nested `config.json`.
-# A config inside another (`text_config`) is saved without the values that equal the defaults of its class, so that a
-# vision model's file can be silent about its number of heads. One TOML for each `model_type`, by the names of
-# `config.json`.
-
-ConfigValue = bool | int | str | list[int]
-
-
 def config_defaults(model_type: str) -> dict[str, ConfigValue]:
-    """The defaults of that `model_type`; none where it is not known as the inner model of another."""
+    """The defaults of that `model_type`; none where it is not known as the inner model of another.
+
+    What Transformers takes for granted of a text model: it leaves these values out of a nested `config.json`. A config
+    inside another (`text_config`) is saved without the values that equal the defaults of its class, so that a vision
+    model's file can be silent about its number of heads. One TOML for each `model_type`, by the names of `config.json`.
+    """
     defaults = entries("config_defaults", dict[str, ConfigValue]).get(model_type, {})
     return {key: value for key, value in defaults.items() if key != "source"}
-
-
-class MadeUpShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """All that decides a model's speed, apart from the mix of types."""
-
-    source: str
-    architecture: str
-    quant: str
-    """The mix to use where none is asked for."""
-    layers: int
-    width: int
-    feed_forward: int
-    """Of one expert, where there are experts."""
-    heads: int
-    kv_heads: int
-    head_length: int
-    vocabulary: int
-    context_trained: int
-    rope_base: float = 10000.0
-    tied: bool = False
-    """Whether the token table is the output matrix too."""
-    head_norms: bool = False
-    """Whether queries and keys are normalised, as in Qwen3."""
-    experts: int = 0
-    experts_used: int = 0
-
-
-made_up_shapes = partial(entries, "shapes", MadeUpShape)
-"""Every shape by its file name."""

@@ -7,18 +7,20 @@ import msgspec
 
 from unslow.catalog import entries
 
-# Exporters that a Prometheus may scrape, and how a fleet is read of each: one TOML for each, found by presence.
-# An expression is PromQL with some things left open: `{}` takes the user's matchers, `[W]` the window, `[W:S]` a
-# subquery over it and `N` the number of its steps. Before the expressions of a reading stands how series of one target
-# are put together: `sum`, `avg`, `max`, `min`, `count`, or nothing. Where there are several expressions, the first that
-# a target answers holds.
-
 ExporterSubject = Literal["engine", "gpu", "host", "pods", "own"]
-FOLDS = ("sum", "avg", "max", "min", "count", "")
+Severity = Literal["critical", "warning", "info"]
+PanelKind = Literal["timeseries", "stat", "table", "causes"]
 
 
 class Exporter(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What one program tells of a target, by the names of `fleet/quantities` or of what those are computed from."""
+    """What one program tells of a target, by the names of `fleet/member.py` or of what those are computed from.
+
+    Exporters that a Prometheus may scrape, and how a fleet is read of each: one TOML for each, found by presence. An
+    expression is PromQL with some things left open: `{}` takes the user's matchers, `[W]` the window, `[W:S]` a
+    subquery over it and `N` the number of its steps. Before the expressions of a reading stands how series of one
+    target are put together: `sum`, `avg`, `max`, `min`, `count`, or nothing. Where there are several expressions, the
+    first that a target answers holds.
+    """
 
     of: ExporterSubject
     anchor: str
@@ -45,15 +47,6 @@ class Exporter(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     readings: dict[str, tuple[str, ...]] = {}
 
 
-exporters = partial(entries, "exporters", Exporter)
-"""Every exporter by the name of its file."""
-
-
-def exporters_of(of: ExporterSubject) -> dict[str, Exporter]:
-    """Those that tell of engines, GPUs, hosts, pods, or of our own diagnosis."""
-    return {name: one for name, one in exporters().items() if one.of == of}
-
-
 class RecordingWay(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How one exporter tells a quantity; `labels` are added, so that two ways never write the same series."""
 
@@ -78,22 +71,6 @@ class Recordings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     rules: tuple[RecordedQuantity, ...]
     wrap: str = "EXPR"
     """Put around every expression, in place of the word EXPR: what gives all of the group the same labels."""
-
-
-def recordings() -> dict[str, Recordings]:
-    """The groups by name, in the order in which each may use those before it."""
-    return dict(sorted(entries("recordings", Recordings).items(), key=lambda named: named[1].order))
-
-
-def recording_expression(group: Recordings, way: RecordingWay) -> str:
-    """What is computed, with what the group puts around it; lines that go on are set in."""
-    inner = way.expr.strip()
-    if group.wrap == "EXPR":
-        return inner
-    return group.wrap.strip().replace("EXPR", "\n".join(["", *(f"  {line}" for line in inner.splitlines()), ""]))
-
-
-Severity = Literal["critical", "warning", "info"]
 
 
 class Condition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -150,13 +127,6 @@ class Alert(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     trials: tuple[AlertTrial, ...] = ()
 
 
-alerts = partial(entries, "alerts", Alert)
-"""Every alert by its id."""
-
-
-PanelKind = Literal["timeseries", "stat", "table", "causes"]
-
-
 class Query(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One expression and the name of its lines; `$engine`, `$own` and `$where` are the variables as label matchers."""
 
@@ -187,6 +157,30 @@ class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     title: str
     panels: tuple[Panel, ...]
     closed: bool = False
+
+
+exporters = partial(entries, "exporters", Exporter)
+"""Every exporter by the name of its file."""
+alerts = partial(entries, "alerts", Alert)
+"""Every alert by its id."""
+
+
+def exporters_of(of: ExporterSubject) -> dict[str, Exporter]:
+    """Those that tell of engines, GPUs, hosts, pods, or of our own diagnosis."""
+    return {name: one for name, one in exporters().items() if one.of == of}
+
+
+def recordings() -> dict[str, Recordings]:
+    """The groups by name, in the order in which each may use those before it."""
+    return dict(sorted(entries("recordings", Recordings).items(), key=lambda named: named[1].order))
+
+
+def recording_expression(group: Recordings, way: RecordingWay) -> str:
+    """What is computed, with what the group puts around it; lines that go on are set in."""
+    inner = way.expr.strip()
+    if group.wrap == "EXPR":
+        return inner
+    return group.wrap.strip().replace("EXPR", "\n".join(["", *(f"  {line}" for line in inner.splitlines()), ""]))
 
 
 def dashboard_rows() -> tuple[Row, ...]:

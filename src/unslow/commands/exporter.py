@@ -54,7 +54,7 @@ def run(request: ExporterRequest) -> int:
     """Serve, or write once."""
     from unslow.commands._output import ProgressBar, write
     from unslow.fleet import exporter
-    from unslow.fleet.self_diagnosis import ExporterSettings
+    from unslow.fleet.settings import ExporterSettings
 
     wanted = ExporterSettings.of(request)
     if not request.once:

@@ -127,7 +127,8 @@ def _judged(request: FleetRequest, progress: Progress) -> "FleetReport":
     Only the address that is given is asked, and as often for ten instances as for ten thousand. Where an answer was
     not whole, `complete` is False and `statements` say what is missing.
     """
-    from unslow.fleet.command import FleetSettings, fleet_report
+    from unslow.fleet.actions import fleet_report
+    from unslow.fleet.settings import FleetSettings
 
     return fleet_report(FleetSettings.of(request), progress)
 
@@ -138,7 +139,7 @@ def _users(request: FleetRequest, progress: Progress) -> "CapacityReport":
     What was measured and what is simulated beyond it are told apart by `basis`.
     """
     from unslow.fleet.capacity.users import capacity_report, goal_of, span_of
-    from unslow.fleet.command import FleetSettings
+    from unslow.fleet.settings import FleetSettings
 
     goal, span_s = goal_of(request.goal, request.first_token), span_of(request.span)
     return capacity_report(FleetSettings.of(request), goal, progress, span_s)
@@ -156,7 +157,8 @@ def run(request: FleetRequest) -> int:
 
 def _diagnose(request: FleetRequest) -> int:
     from unslow.commands._output import ProgressBar, color, width
-    from unslow.fleet.command import FleetSettings, fleet_exit_status, instance_report
+    from unslow.fleet.actions import fleet_exit_status, instance_report
+    from unslow.fleet.settings import FleetSettings
     from unslow.fleet.show import render_fleet
 
     shown = color() and not request.output
@@ -191,7 +193,7 @@ def _capacity(request: FleetRequest) -> int:
 
 
 def _queries(request: FleetRequest) -> int:
-    from unslow.fleet.command import queries_text
+    from unslow.fleet.actions import queries_text
 
     _write(queries_text(request), request)
     return 0

@@ -16,7 +16,6 @@ from unslow.facts.values import Amount, Count, Fraction
 
 SCHEMA = "unslow.bench/1"
 LARGEST_BENCH_BYTES = 32 * 1024**2
-
 DECODE, PREFILL, FIRST = "decode_tokens_per_s", "prefill_tokens_per_s", "time_to_first_token_s"
 CLIENT_DECODE = "client_decode_tokens_per_s"
 DECODE_AT_4K = "decode_at_4k_tokens_per_s"
@@ -24,6 +23,38 @@ TOGETHER = "together_tokens_per_s"
 LOAD = "load_s"
 GAPS = ("gap_p50_s", "gap_p95_s", "gap_p99_s")  # Times between two tokens as the client sees them
 LOWER_IS_BETTER = frozenset({FIRST, LOAD, *GAPS})
+FailureKind = Literal["refused", "not_answered", "stalled", "broke_off", "error", "gone"]
+Change = Literal["faster", "slower", "same", "cannot_tell"]
+State = Literal["whole", "interrupted", "running", "broke_off"]
+"""Broke off: its program ended without a word; what had come by then is kept."""
+ROW_IDENTITY = ("build_commit", "build_number", "cpu_info", "gpu_info", "model_filename", "model_size")
+"""What a benchmark has fields of its own for."""
+ROW_RESULTS = (
+    "n_prompt", "n_gen", "n_depth", "test_time", "avg_ns", "stddev_ns", "avg_ts", "stddev_ts", "samples_ns",
+    "samples_ts",
+)  # fmt: skip
+"""What belongs to one test; all else is how it was set up."""
+ROW_SETTINGS = {
+    "backends": "runtime.backends",
+    "model_n_params": "model.parameters",
+    "n_batch": "runtime.batch",
+    "n_ubatch": "runtime.ubatch",
+    "n_threads": "runtime.threads",
+    "cpu_mask": "runtime.cpu_list",
+    "poll": "runtime.polling",
+    "type_k": "runtime.kv_type_k",
+    "type_v": "runtime.kv_type_v",
+    "n_gpu_layers": "runtime.gpu_layers_set",
+    "split_mode": "runtime.split_mode",
+    "main_gpu": "runtime.main_gpu",
+    "flash_attn": "runtime.flash_attention",
+    "devices": "runtime.device_set",
+    "tensor_split": "runtime.tensor_split",
+    "tensor_buft_overrides": "runtime.tensor_overrides",
+    "load_mode": "runtime.load_mode",
+    "repack": "runtime.repack",
+}
+"""The fact that each of its settings is; others are kept under `llama_bench.` and their own name."""
 
 
 class Gaps(Facts, frozen=True, kw_only=True):
@@ -65,9 +96,6 @@ class Pass(Facts, frozen=True, kw_only=True):
     gaps: Gaps | None = None
     waited_for_cpu_s: Amount | None = None
     users: Count = 1
-
-
-FailureKind = Literal["refused", "not_answered", "stalled", "broke_off", "error", "gone"]
 
 
 class Failure(Facts, frozen=True, kw_only=True):
@@ -133,9 +161,6 @@ class Requirement(Facts, frozen=True, kw_only=True):
     holds: bool | None
     """None where it can't be told."""
     because: str
-
-
-Change = Literal["faster", "slower", "same", "cannot_tell"]
 
 
 class Difference(Facts, frozen=True, kw_only=True):
@@ -205,12 +230,6 @@ class Bench(Facts, frozen=True, kw_only=True):
     label: str = ""
 
 
-def parse_bench(data: bytes, where: str) -> Bench:
-    """A stored benchmark; UserError where it is none, or one of another version."""
-    hint = "`unslow bench --list` shows what is kept"
-    return parse_stored(data, Bench, where, "benchmark", LARGEST_BENCH_BYTES, hint)
-
-
 # A test as llama-bench writes it with `-o json`: its own names, in its own order, so that others' tools read it.
 # What a version does not write, or what is not known, has the value that llama-bench gives where nothing is set.
 
@@ -271,10 +290,6 @@ class BenchRow(msgspec.Struct, frozen=True, kw_only=True):
         return "+".join(parts) + (f" @ d{self.n_depth}" if self.n_depth else "")
 
 
-State = Literal["whole", "interrupted", "running", "broke_off"]
-"""Broke off: its program ended without a word; what had come by then is kept."""
-
-
 class Entry(NamedTuple):
     """A benchmark in the list."""
 
@@ -304,31 +319,7 @@ class HistoryReport(msgspec.Struct, frozen=True, kw_only=True):
     benchmarks: tuple[Entry, ...]
 
 
-ROW_IDENTITY = ("build_commit", "build_number", "cpu_info", "gpu_info", "model_filename", "model_size")
-"""What a benchmark has fields of its own for."""
-ROW_RESULTS = (
-    "n_prompt", "n_gen", "n_depth", "test_time", "avg_ns", "stddev_ns", "avg_ts", "stddev_ts", "samples_ns",
-    "samples_ts",
-)  # fmt: skip
-"""What belongs to one test; all else is how it was set up."""
-ROW_SETTINGS = {
-    "backends": "runtime.backends",
-    "model_n_params": "model.parameters",
-    "n_batch": "runtime.batch",
-    "n_ubatch": "runtime.ubatch",
-    "n_threads": "runtime.threads",
-    "cpu_mask": "runtime.cpu_list",
-    "poll": "runtime.polling",
-    "type_k": "runtime.kv_type_k",
-    "type_v": "runtime.kv_type_v",
-    "n_gpu_layers": "runtime.gpu_layers_set",
-    "split_mode": "runtime.split_mode",
-    "main_gpu": "runtime.main_gpu",
-    "flash_attn": "runtime.flash_attention",
-    "devices": "runtime.device_set",
-    "tensor_split": "runtime.tensor_split",
-    "tensor_buft_overrides": "runtime.tensor_overrides",
-    "load_mode": "runtime.load_mode",
-    "repack": "runtime.repack",
-}
-"""The fact that each of its settings is; others are kept under `llama_bench.` and their own name."""
+def parse_bench(data: bytes, where: str) -> Bench:
+    """A stored benchmark; UserError where it is none, or one of another version."""
+    hint = "`unslow bench --list` shows what is kept"
+    return parse_stored(data, Bench, where, "benchmark", LARGEST_BENCH_BYTES, hint)

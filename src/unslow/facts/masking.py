@@ -14,43 +14,6 @@ import msgspec
 from unslow.facts.machine import Facts
 from unslow.facts.snapshot import Snapshot
 
-SHOWN_KEY = "KEY"
-_SHORTEST = 8
-_PLACEHOLDERS = frozenset({"lm-studio", "not-needed", "no-key-required", "sk-no-key-required", "sk-1234567890"})
-"""What people write where a client insists on a key and the server wants none: as public as the word `ollama`."""
-
-
-def key_headers(api_key: str | None) -> dict[str, str]:
-    """The header that carries a key; none without one."""
-    return {"Authorization": f"Bearer {api_key}"} if api_key else {}
-
-
-def is_secret(api_key: str | None) -> bool:
-    """Whether a key is one; a short word or a placeholder would only spoil the text that it is taken out of."""
-    return bool(api_key) and len(api_key or "") >= _SHORTEST and api_key not in _PLACEHOLDERS
-
-
-def without_keys(text: str, *keys: str | None) -> str:
-    """The text without the keys."""
-    for key in keys:
-        if key and is_secret(key):
-            text = text.replace(key, SHOWN_KEY)
-    return text
-
-
-def data_without_keys(data: Any, *keys: str | None) -> Any:
-    """Lists, objects and texts, without the keys."""
-    match data:
-        case str():
-            return without_keys(data, *keys)
-        case list() | tuple():
-            return [data_without_keys(part, *keys) for part in data]
-        case dict():
-            return {without_keys(str(name), *keys): data_without_keys(part, *keys) for name, part in data.items()}
-        case _:
-            return data
-
-
 # What in a text could name a person or open a door, and what is written in its place.
 # Every pattern is bounded, so that a megabyte of one letter is read once and not again from each of its places.
 
@@ -96,12 +59,6 @@ class Rule(NamedTuple):
     instead: str = _MASKED
 
 
-@cache
-def compiled(rules: tuple[Rule, ...]) -> tuple[tuple[re.Pattern[str], str], ...]:
-    """The rules, ready: most commands import this module and mask nothing, and these patterns take long to compile."""
-    return tuple((re.compile(pattern), instead) for pattern, instead in rules)
-
-
 _PEOPLE = (
     # a user's name may hold blanks, which only the next slash or the quotes around the path tell from its end
     Rule(r"(?i)(?P<keep>[\"'](?:/[\w.-]{1,64}){0,4}/(?:home|users)/)[^/\n\"':]{1,64}(?=[/\"'])", r"\g<keep>user"),
@@ -123,7 +80,6 @@ _PEOPLE = (
         r"(?<![A-Za-z0-9._%+-])(?<!://)[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9-]{1,63}\.[A-Za-z0-9.-]{1,255}", "masked@mail"
     ),
 )
-
 _DEVICES = (
     Rule(r"\bGPU-[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b", "GPU-masked"),
     Rule(r"\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b", "masked-uuid"),
@@ -132,7 +88,6 @@ _DEVICES = (
     Rule(r"(?i)(?P<keep>\bunique[ _]?id[\"']?[ \t]{0,40}[:=]?[ \t]{0,4}[\"']?)(?:0x)?[0-9a-f]{6,}\b"),
     Rule(r"(?i)(?<![0-9a-f:])(?:[0-9a-f]{2}:){5}[0-9a-f]{2}(?![0-9a-f:])", "masked-mac"),
 )
-
 _KEYS = (
     # what stands before the @ of a URL, its scheme left out or not, and what is left of it where the rest was cut off
     Rule(r"(?P<keep>://)[^/\s\"'<>]{1,512}@", r"\g<keep>masked@"),
@@ -191,7 +146,6 @@ _KEYS = (
     # `"eos_token": 2` is no secret, nor is a word after "the first token:"
     Rule(rf"(?i)(?P<keep>(?<![a-z_])token{_IS})(?=[^\s\"',;&]{{0,200}}\d)(?!\d+\b)[^\s\"',;&\]}}]{{8,}}"),
 )
-
 _STARTS = (
     r"(?=\(?(?:[A-Z][A-Za-z]{1,20} ?pid=|INFO|DEBUG|WARN|ERROR|TRACE|time=|level=|\[(?:GIN|INFO|DEBUG|WARN|ERROR|\d)|"
     r"\d{4}[-/]\d\d|\d\d[:-]\d\d|srv |slot |que |(?:llama|ggml|print|load|common|main|init|clip|sched)\w{0,30}: ))"
@@ -209,7 +163,6 @@ _ASKED = (
     r"|reasoning(?:[-_]content)?|thinking|refusal|arguments|output[-_]text|formatted_chat|user[-_](?:input|message)"
 )
 _NUMBERED = r"(?:prompt|input|output|generated|context)[-_]?(?:token[-_]?)?ids?"
-
 _PROMPTS = (
     # vLLM: everything up to the parameters, which may be lines
     Rule(
@@ -241,10 +194,8 @@ _PROMPTS = (
         r'\g<keep>"masked"',
     ),
 )
-
 RULES_WITHOUT_PROMPTS: tuple[Rule, ...] = (*_KEYS, *_PEOPLE, *_DEVICES)  # a password before an @ is no mail's address
 RULES: tuple[Rule, ...] = (*_PROMPTS, *RULES_WITHOUT_PROMPTS)
-
 # Versions of drivers have four numbers too, so an address counts where a URL, a port or a log of requests says so.
 _FOUR = r"\d{1,3}(?:\.\d{1,3}){3}"
 _ADDRESS = re.compile(
@@ -261,6 +212,43 @@ _FOLLOWING = re.compile(rf"masked-ip(?P<more>(?:,\s{{0,4}}{_FOUR}){{1,16}})(?![\
 # this machine, a house, the inside of a provider or of Tailscale, and what is no address of a machine at all
 _HOUSE = "0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 169.254.0.0/16 172.16.0.0/12 192.168.0.0/16 224.0.0.0/3"
 _HOUSE_NETWORKS = [ip_network(net) for net in _HOUSE.split()]
+_SECRET_FLAG = re.compile(
+    r"(?i)--?(?:hft|hordekey|(?:[a-z]+-){0,3}(?:api-?key|token|secret|[a-z]*passw(?:or)?d|passphrase)|(?:ssl-|api-)key-?file)"
+)
+_PROMPT_FLAGS = ("-p", "--prompt", "--system-prompt", "-sys")
+_SEVERAL = "--api-key"  # vLLM takes all words up to the next flag as keys
+_SECRET_NAMES = re.compile(r"(?i)(key|token|secret|passw|passphrase|auth|cookie|credential)")
+F = TypeVar("F", bound=Facts)
+
+
+def masked(snapshot: Snapshot) -> Snapshot:
+    """The snapshot, fit to be sent to a stranger."""
+    return msgspec.convert(_cleaned(msgspec.to_builtins(snapshot), masked_text, _PROMPT_FLAGS), Snapshot)
+
+
+def keyless(facts: F) -> F:
+    """The facts without keys and passwords, for the eyes of whoever owns the machine; the same where there are none."""
+    raw = msgspec.to_builtins(facts)
+    clean = _cleaned(raw, keyless_text)
+    return msgspec.convert(clean, type(facts)) if clean != raw else facts
+
+
+def _cleaned(value: Any, shown: Callable[[str], str], more: tuple[str, ...] = (), name: str = "") -> Any:
+    word_shown = masked_word if shown is masked_text else shown
+    match value:
+        case str():
+            return shown(value)
+        case list() | tuple():
+            strings = all(isinstance(v, str) for v in value)
+            if name == "command" and strings:
+                return _shown_command(list(value), word_shown, more)
+            return type(value)(_cleaned(v, shown, more, name) for v in value)
+        case dict() if name == "environment" and "is" not in value:
+            return masked_environment(value, word_shown)
+        case dict():
+            return {k: _cleaned(v, shown, more, name if k == "value" else k) for k, v in value.items()}
+        case _:
+            return value
 
 
 def masked_text(text: str, rules: tuple[Rule, ...] = RULES) -> str:
@@ -283,6 +271,12 @@ def keyless_text(text: str) -> str:
     return text
 
 
+@cache
+def compiled(rules: tuple[Rule, ...]) -> tuple[tuple[re.Pattern[str], str], ...]:
+    """The rules, ready: most commands import this module and mask nothing, and these patterns take long to compile."""
+    return tuple((re.compile(pattern), instead) for pattern, instead in rules)
+
+
 def _address(found: re.Match[str]) -> str:
     before, after = found["before"] or "", found["after"] or ""
     return f"{before}masked-ip{after}" if (before or after) and _is_public(found["ip"]) else found[0]
@@ -299,14 +293,6 @@ def _is_public(address: str) -> bool:
     except ValueError:
         return False
     return isinstance(there, IPv6Address) or not any(there in net for net in _HOUSE_NETWORKS)
-
-
-_SECRET_FLAG = re.compile(
-    r"(?i)--?(?:hft|hordekey|(?:[a-z]+-){0,3}(?:api-?key|token|secret|[a-z]*passw(?:or)?d|passphrase)|(?:ssl-|api-)key-?file)"
-)
-_PROMPT_FLAGS = ("-p", "--prompt", "--system-prompt", "-sys")
-_SEVERAL = "--api-key"  # vLLM takes all words up to the next flag as keys
-_SECRET_NAMES = re.compile(r"(?i)(key|token|secret|passw|passphrase|auth|cookie|credential)")
 
 
 def masked_command(command: list[str]) -> list[str]:
@@ -338,34 +324,38 @@ def masked_environment(environment: dict[str, str], shown: Callable[[str], str] 
     return {k: "masked" if _SECRET_NAMES.search(k) else shown(v) for k, v in environment.items()}
 
 
-def masked(snapshot: Snapshot) -> Snapshot:
-    """The snapshot, fit to be sent to a stranger."""
-    return msgspec.convert(_cleaned(msgspec.to_builtins(snapshot), masked_text, _PROMPT_FLAGS), Snapshot)
+SHOWN_KEY = "KEY"
+_SHORTEST = 8
+_PLACEHOLDERS = frozenset({"lm-studio", "not-needed", "no-key-required", "sk-no-key-required", "sk-1234567890"})
+"""What people write where a client insists on a key and the server wants none: as public as the word `ollama`."""
 
 
-F = TypeVar("F", bound=Facts)
+def key_headers(api_key: str | None) -> dict[str, str]:
+    """The header that carries a key; none without one."""
+    return {"Authorization": f"Bearer {api_key}"} if api_key else {}
 
 
-def keyless(facts: F) -> F:
-    """The facts without keys and passwords, for the eyes of whoever owns the machine; the same where there are none."""
-    raw = msgspec.to_builtins(facts)
-    clean = _cleaned(raw, keyless_text)
-    return msgspec.convert(clean, type(facts)) if clean != raw else facts
+def is_secret(api_key: str | None) -> bool:
+    """Whether a key is one; a short word or a placeholder would only spoil the text that it is taken out of."""
+    return bool(api_key) and len(api_key or "") >= _SHORTEST and api_key not in _PLACEHOLDERS
 
 
-def _cleaned(value: Any, shown: Callable[[str], str], more: tuple[str, ...] = (), name: str = "") -> Any:
-    word_shown = masked_word if shown is masked_text else shown
-    match value:
+def without_keys(text: str, *keys: str | None) -> str:
+    """The text without the keys."""
+    for key in keys:
+        if key and is_secret(key):
+            text = text.replace(key, SHOWN_KEY)
+    return text
+
+
+def data_without_keys(data: Any, *keys: str | None) -> Any:
+    """Lists, objects and texts, without the keys."""
+    match data:
         case str():
-            return shown(value)
+            return without_keys(data, *keys)
         case list() | tuple():
-            strings = all(isinstance(v, str) for v in value)
-            if name == "command" and strings:
-                return _shown_command(list(value), word_shown, more)
-            return type(value)(_cleaned(v, shown, more, name) for v in value)
-        case dict() if name == "environment" and "is" not in value:
-            return masked_environment(value, word_shown)
+            return [data_without_keys(part, *keys) for part in data]
         case dict():
-            return {k: _cleaned(v, shown, more, name if k == "value" else k) for k, v in value.items()}
+            return {without_keys(str(name), *keys): data_without_keys(part, *keys) for name, part in data.items()}
         case _:
-            return value
+            return data

@@ -9,6 +9,41 @@ import msgspec
 from unslow.facts.machine import Facts, Gpu, GpuProcess, Machine
 from unslow.facts.values import NOT_LOOKED, Fact, Known, Unknown, failed
 
+F = TypeVar("F", bound=Facts)
+
+
+def overlaid(base: F, over: F) -> F:
+    """`base` with every fact that `over` has looked for; a known value is never replaced by a missing one."""
+    changes: dict[str, Any] = {}
+    for name in base.__struct_fields__:
+        old, new = getattr(base, name), getattr(over, name)
+        if isinstance(old, Facts) and isinstance(new, Facts):
+            changes[name] = overlaid(old, new)
+        elif isinstance(new, tuple):
+            changes[name] = old + new
+        elif isinstance(old, Known) and isinstance(new, Known) and isinstance(old.value, tuple):
+            both = old.value + new.value  # known lists of things, such as the GPUs of two vendors
+            if all(isinstance(thing, Gpu) for thing in both):
+                both = gpus_in_order(joined_gpus(old.value, new.value))
+            changes[name] = Known(both, new.origin, f"{old.source}, {new.source}")
+        elif new != NOT_LOOKED and not (isinstance(old, Known) and isinstance(new, Unknown)):
+            changes[name] = new
+    return msgspec.structs.replace(base, **changes)
+
+
+def joined_gpus(old: tuple[Gpu, ...], new: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
+    """The GPUs of both lists; where both speak of the same one, the first is believed and the second fills gaps."""
+    gpus = list(old)
+    for gpu in new:
+        twin = same_gpu(gpu, old)
+        if twin is None or twin not in gpus:  # of two that are alike, the other one is it already
+            gpus.append(gpu)
+        else:
+            # On Windows NVIDIA's driver tells no sizes of processes, and the system does
+            fuller = gpu.processes if _sizes(gpu.processes) > _sizes(twin.processes) else twin.processes
+            gpus[gpus.index(twin)] = msgspec.structs.replace(overlaid(gpu, twin), processes=fuller)
+    return tuple(gpus)
+
 
 def same_gpu(gpu: Gpu, gpus: tuple[Gpu, ...]) -> Gpu | None:
     """The one among these that is the same device: by its place on the bus, else by a name that only one has."""
@@ -46,9 +81,6 @@ def computing_gpus(gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
     return cards or gpus
 
 
-F = TypeVar("F", bound=Facts)
-
-
 def bounded(facts: F) -> F:
     """The facts; one outside its bounds becomes a failed look instead of a false number."""
     with suppress(msgspec.ValidationError, OverflowError):
@@ -77,36 +109,3 @@ def bounded_fact(fact: Fact[Any], kind: Any) -> Fact[Any]:
 @cache
 def _kinds(kind: type[Facts]) -> dict[str, Any]:
     return get_type_hints(kind, include_extras=True)
-
-
-def overlaid(base: F, over: F) -> F:
-    """`base` with every fact that `over` has looked for; a known value is never replaced by a missing one."""
-    changes: dict[str, Any] = {}
-    for name in base.__struct_fields__:
-        old, new = getattr(base, name), getattr(over, name)
-        if isinstance(old, Facts) and isinstance(new, Facts):
-            changes[name] = overlaid(old, new)
-        elif isinstance(new, tuple):
-            changes[name] = old + new
-        elif isinstance(old, Known) and isinstance(new, Known) and isinstance(old.value, tuple):
-            both = old.value + new.value  # known lists of things, such as the GPUs of two vendors
-            if all(isinstance(thing, Gpu) for thing in both):
-                both = gpus_in_order(joined_gpus(old.value, new.value))
-            changes[name] = Known(both, new.origin, f"{old.source}, {new.source}")
-        elif new != NOT_LOOKED and not (isinstance(old, Known) and isinstance(new, Unknown)):
-            changes[name] = new
-    return msgspec.structs.replace(base, **changes)
-
-
-def joined_gpus(old: tuple[Gpu, ...], new: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
-    """The GPUs of both lists; where both speak of the same one, the first is believed and the second fills gaps."""
-    gpus = list(old)
-    for gpu in new:
-        twin = same_gpu(gpu, old)
-        if twin is None or twin not in gpus:  # of two that are alike, the other one is it already
-            gpus.append(gpu)
-        else:
-            # On Windows NVIDIA's driver tells no sizes of processes, and the system does
-            fuller = gpu.processes if _sizes(gpu.processes) > _sizes(twin.processes) else twin.processes
-            gpus[gpus.index(twin)] = msgspec.structs.replace(overlaid(gpu, twin), processes=fuller)
-    return tuple(gpus)

@@ -28,9 +28,7 @@ MOST_VOCABULARY = 2**24  # XLM-V: 901,629
 MOST_CONTEXT = 2**27  # LTM-2-mini: 100 million; of open weights Llama 4 Scout: 10,485,760
 MOST_EXPERTS = 2**16  # Switch-C: 2,048
 MOST_OF_ANYTHING = 2**32 - 1  # all that the usual type of a number in GGUF holds; -1 is written so, too
-
 LEAST_CONTEXT = 2  # a token of a prompt, and one of an answer
-
 Layers: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=MOST_LAYERS)]
 Width: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=MOST_WIDTH)]
 Heads: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=MOST_HEADS)]
@@ -39,7 +37,6 @@ FeedForward: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=MOST_FEED_FORWARD)
 Vocabulary: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=MOST_VOCABULARY)]
 Context: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=MOST_CONTEXT)]
 Experts: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=MOST_EXPERTS)]
-
 GGUF_BOUNDS = {
     "block_count": MOST_LAYERS, "nextn_predict_layers": MOST_LAYERS, "num_loops": MOST_LAYERS,
     "decoder_block_count": MOST_LAYERS, "leading_dense_block_count": MOST_LAYERS, "n_deepstack_layers": MOST_LAYERS,
@@ -55,7 +52,6 @@ GGUF_BOUNDS = {
     "expert_shared_count": MOST_EXPERTS, "expert_group_count": MOST_EXPERTS,
 }  # fmt: skip
 """By the keys of an architecture; any other is held to `MOST_OF_ANYTHING`."""
-
 CONFIG_BOUNDS = {
     "layers": MOST_LAYERS, "encoder_layers": MOST_LAYERS, "mtp_layers": MOST_LAYERS, "kv_shared_layers": MOST_LAYERS,
     "dense_layers_first": MOST_LAYERS, "width": MOST_WIDTH, "heads": MOST_HEADS, "kv_heads": MOST_HEADS,
@@ -67,34 +63,13 @@ CONFIG_BOUNDS = {
     "shared_experts": MOST_EXPERTS,
 }  # fmt: skip
 """By the names that `hf_shape` gives the numbers of a `config.json`; any other is held to `MOST_OF_ANYTHING`."""
-
-
-def check_count(name: str, value: object, most: int = MOST_OF_ANYTHING) -> None:
-    """ValueError where a number, or one of a list of them, is larger than that of any model."""
-    numbers: Iterable[object] = value if isinstance(value, list) else (value,)
-    for number in numbers:
-        if isinstance(number, int | float) and number > most:
-            said = f"{number:,}" if isinstance(number, int) else f"{number:g}"
-            raise ValueError(f"claims {name} = {said}; the most that is believed is {most:,}")
-
-
-def check_metadata(architecture: object, metadata: Mapping[str, object]) -> None:
-    """ValueError where a number of a GGUF header can't be that of a model."""
-    prefix = f"{architecture}."
-    for key, value in metadata.items():
-        if key.startswith(prefix):
-            check_count(key, value, GGUF_BOUNDS.get(key.removeprefix(prefix), MOST_OF_ANYTHING))
-
-
-_LAYER = re.compile(r"blk\.(\d{1,4})\.")
+MOST_TENSORS = 65_536  # Ten times what the largest model has
 _LARGEST = 2**53
-
+_LAYER = re.compile(r"blk\.(\d{1,4})\.")
+_EXACT_LAYER = re.compile(r"blk\.(0|[1-9][0-9]{0,3})\.")
+_ANY_LAYER = "blk.*."
+_NO_LAYER = -1
 MetadataValue = str | int | float | bool | list[int]
-
-
-def _whole(number: float) -> int:
-    """A count as a file may claim it, brought into what a count can be."""
-    return int(min(max(number, 0), _LARGEST))
 
 
 class Tensor(NamedTuple):
@@ -104,6 +79,46 @@ class Tensor(NamedTuple):
     type: str  # The name of a ggml type, such as `Q4_K`
     shape: tuple[int, ...]
     bytes: int
+
+
+class Table(msgspec.Struct, frozen=True):
+    """Tensors in the order of the file, as kinds of layers and which layer is of which kind."""
+
+    kinds: list[list[Tensor]]
+    """With `*` for the number of the layer in their names."""
+    order: list[tuple[int, int]]
+    """A kind, and a layer of that kind; -1 where the tensors belong to none."""
+
+
+class Model(Facts, frozen=True, kw_only=True):
+    """One model as a file or a runtime describes it."""
+
+    name: Fact[str] = NOT_LOOKED
+    path: Fact[str] = NOT_LOOKED
+    architecture: Fact[str] = NOT_LOOKED
+    quant: Fact[str] = NOT_LOOKED
+    parameters: Fact[Count] = NOT_LOOKED
+    weights_bytes: Fact[Bytes] = NOT_LOOKED
+    layers: Fact[Layers] = NOT_LOOKED
+    context_trained: Fact[Context] = NOT_LOOKED
+    width: Fact[Width] = NOT_LOOKED
+    heads: Fact[Heads] = NOT_LOOKED
+    kv_heads: Fact[Heads] = NOT_LOOKED
+    key_length: Fact[HeadLength] = NOT_LOOKED
+    value_length: Fact[HeadLength] = NOT_LOOKED
+    vocabulary: Fact[Vocabulary] = NOT_LOOKED
+    experts: Fact[Experts] = NOT_LOOKED
+    experts_used: Fact[Experts] = NOT_LOOKED
+    expert_width: Fact[FeedForward] = NOT_LOOKED
+    expert_bytes: Fact[Bytes] = NOT_LOOKED
+    token_table_bytes: Fact[Bytes] = NOT_LOOKED
+    output_bytes: Fact[Bytes] = NOT_LOOKED
+    output_tied: Fact[bool] = NOT_LOOKED
+    made_up: Fact[bool] = NOT_LOOKED
+    tensors: Fact[Table] = NOT_LOOKED
+    """Every tensor, layers that are alike once."""
+    metadata: Fact[dict[str, MetadataValue]] = NOT_LOOKED
+    """The architecture's own keys of a GGUF file, such as `llama.block_count`."""
 
 
 class Blueprint(msgspec.Struct, frozen=True, kw_only=True, dict=True):
@@ -168,84 +183,6 @@ class Blueprint(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return layers
 
 
-MOST_TENSORS = 65_536  # Ten times what the largest model has
-
-_EXACT_LAYER = re.compile(r"blk\.(0|[1-9][0-9]{0,3})\.")
-_ANY_LAYER = "blk.*."
-_NO_LAYER = -1
-
-
-class Table(msgspec.Struct, frozen=True):
-    """Tensors in the order of the file, as kinds of layers and which layer is of which kind."""
-
-    kinds: list[list[Tensor]]
-    """With `*` for the number of the layer in their names."""
-    order: list[tuple[int, int]]
-    """A kind, and a layer of that kind; -1 where the tensors belong to none."""
-
-
-def packed_tensors(tensors: Iterable[Tensor]) -> Table:
-    """The table of these tensors."""
-    kinds: dict[tuple[Tensor, ...], int] = {}
-    order = []
-    for layer, group in groupby(tensors, key=lambda t: layer_of(t.name)):
-        kind = tuple(
-            (t if layer == _NO_LAYER else t._replace(name=_EXACT_LAYER.sub(_ANY_LAYER, t.name, count=1))) for t in group
-        )
-        order.append((kinds.setdefault(kind, len(kinds)), layer))
-    return Table([list(k) for k in kinds], order)
-
-
-def unpacked_tensors(table: Table) -> list[Tensor]:
-    """The tensors of a table; ValueError where a table that was edited by hand has none such."""
-    tensors: list[Tensor] = []
-    for kind, layer in table.order:
-        if not 0 <= kind < len(table.kinds) or len(tensors) + len(table.kinds[kind]) > MOST_TENSORS:
-            raise ValueError("has a recorded list of tensors that does not fit")
-        alike = table.kinds[kind]
-        if layer != _NO_LAYER:
-            alike = [t._replace(name=t.name.replace(_ANY_LAYER, f"blk.{layer}.", 1)) for t in alike]
-        tensors += alike
-    return tensors
-
-
-def layer_of(name: str) -> int:
-    """The layer that a tensor belongs to, or -1."""
-    found = _EXACT_LAYER.match(name)
-    return int(found[1]) if found else _NO_LAYER
-
-
-class Model(Facts, frozen=True, kw_only=True):
-    """One model as a file or a runtime describes it."""
-
-    name: Fact[str] = NOT_LOOKED
-    path: Fact[str] = NOT_LOOKED
-    architecture: Fact[str] = NOT_LOOKED
-    quant: Fact[str] = NOT_LOOKED
-    parameters: Fact[Count] = NOT_LOOKED
-    weights_bytes: Fact[Bytes] = NOT_LOOKED
-    layers: Fact[Layers] = NOT_LOOKED
-    context_trained: Fact[Context] = NOT_LOOKED
-    width: Fact[Width] = NOT_LOOKED
-    heads: Fact[Heads] = NOT_LOOKED
-    kv_heads: Fact[Heads] = NOT_LOOKED
-    key_length: Fact[HeadLength] = NOT_LOOKED
-    value_length: Fact[HeadLength] = NOT_LOOKED
-    vocabulary: Fact[Vocabulary] = NOT_LOOKED
-    experts: Fact[Experts] = NOT_LOOKED
-    experts_used: Fact[Experts] = NOT_LOOKED
-    expert_width: Fact[FeedForward] = NOT_LOOKED
-    expert_bytes: Fact[Bytes] = NOT_LOOKED
-    token_table_bytes: Fact[Bytes] = NOT_LOOKED
-    output_bytes: Fact[Bytes] = NOT_LOOKED
-    output_tied: Fact[bool] = NOT_LOOKED
-    made_up: Fact[bool] = NOT_LOOKED
-    tensors: Fact[Table] = NOT_LOOKED
-    """Every tensor, layers that are alike once."""
-    metadata: Fact[dict[str, MetadataValue]] = NOT_LOOKED
-    """The architecture's own keys of a GGUF file, such as `llama.block_count`."""
-
-
 class LayerKind(StrEnum):
     """What a layer keeps of the tokens before."""
 
@@ -259,6 +196,9 @@ class LayerKind(StrEnum):
     """A state of fixed size: Mamba, gated delta nets, linear attention."""
     BARE = "bare"
     """Nothing: feed-forward alone."""
+
+
+_ATTENDING = frozenset({LayerKind.FULL, LayerKind.WINDOW, LayerKind.CHUNK})
 
 
 class HfShape(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -366,4 +306,54 @@ class HfShape(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         )
 
 
-_ATTENDING = frozenset({LayerKind.FULL, LayerKind.WINDOW, LayerKind.CHUNK})
+def packed_tensors(tensors: Iterable[Tensor]) -> Table:
+    """The table of these tensors."""
+    kinds: dict[tuple[Tensor, ...], int] = {}
+    order = []
+    for layer, group in groupby(tensors, key=lambda t: layer_of(t.name)):
+        kind = tuple(
+            (t if layer == _NO_LAYER else t._replace(name=_EXACT_LAYER.sub(_ANY_LAYER, t.name, count=1))) for t in group
+        )
+        order.append((kinds.setdefault(kind, len(kinds)), layer))
+    return Table([list(k) for k in kinds], order)
+
+
+def unpacked_tensors(table: Table) -> list[Tensor]:
+    """The tensors of a table; ValueError where a table that was edited by hand has none such."""
+    tensors: list[Tensor] = []
+    for kind, layer in table.order:
+        if not 0 <= kind < len(table.kinds) or len(tensors) + len(table.kinds[kind]) > MOST_TENSORS:
+            raise ValueError("has a recorded list of tensors that does not fit")
+        alike = table.kinds[kind]
+        if layer != _NO_LAYER:
+            alike = [t._replace(name=t.name.replace(_ANY_LAYER, f"blk.{layer}.", 1)) for t in alike]
+        tensors += alike
+    return tensors
+
+
+def layer_of(name: str) -> int:
+    """The layer that a tensor belongs to, or -1."""
+    found = _EXACT_LAYER.match(name)
+    return int(found[1]) if found else _NO_LAYER
+
+
+def check_metadata(architecture: object, metadata: Mapping[str, object]) -> None:
+    """ValueError where a number of a GGUF header can't be that of a model."""
+    prefix = f"{architecture}."
+    for key, value in metadata.items():
+        if key.startswith(prefix):
+            check_count(key, value, GGUF_BOUNDS.get(key.removeprefix(prefix), MOST_OF_ANYTHING))
+
+
+def check_count(name: str, value: object, most: int = MOST_OF_ANYTHING) -> None:
+    """ValueError where a number, or one of a list of them, is larger than that of any model."""
+    numbers: Iterable[object] = value if isinstance(value, list) else (value,)
+    for number in numbers:
+        if isinstance(number, int | float) and number > most:
+            said = f"{number:,}" if isinstance(number, int) else f"{number:g}"
+            raise ValueError(f"claims {name} = {said}; the most that is believed is {most:,}")
+
+
+def _whole(number: float) -> int:
+    """A count as a file may claim it, brought into what a count can be."""
+    return int(min(max(number, 0), _LARGEST))

@@ -6,7 +6,13 @@ from typing import Annotated, Any, Generic, NoReturn, TypeAlias, TypeVar
 import msgspec
 
 T = TypeVar("T")
-
+KIB = 1024
+MIB = 1024**2
+GIB = 1024**3
+KB = 10**3
+MB = 10**6
+GB = 10**9
+MHZ = 10**6
 # Bounded so that a hostile snapshot can't hand physics a negative size or an endless one.
 LARGEST_COUNT = 2**53
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_COUNT)]
@@ -14,14 +20,8 @@ Bytes: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**60)]
 Amount: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1e18)]
 Degrees: TypeAlias = Annotated[float, msgspec.Meta(ge=-300, le=1000)]
 Fraction: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1)]
-
 LEAST_READING, LARGEST_READING = 1e-12, 1e20
 """Of what servers and exporters tell, but for nought: a picosecond; more than the nanoseconds of any clock."""
-
-
-def is_reading(value: float) -> bool:
-    """Whether a number that somebody else tells can be one: finite, and neither absurdly large nor small."""
-    return value == 0 or LEAST_READING <= abs(value) <= LARGEST_READING
 
 
 class Origin(StrEnum):
@@ -130,13 +130,9 @@ def first_known(*facts: Fact[T]) -> Fact[T]:
     return telling[0] if telling else NOT_LOOKED
 
 
-KIB = 1024
-MIB = 1024**2
-GIB = 1024**3
-KB = 10**3
-MB = 10**6
-GB = 10**9
-MHZ = 10**6
+def is_reading(value: float) -> bool:
+    """Whether a number that somebody else tells can be one: finite, and neither absurdly large nor small."""
+    return value == 0 or LEAST_READING <= abs(value) <= LARGEST_READING
 
 
 def padded(size: int, step: int) -> int:

@@ -17,6 +17,7 @@ LARGEST_SIDE_BYTES = 4 * 1024**2
 REQUEST = "request_s"
 MOST_ROUNDS, MOST_ANSWERS, MOST_POSITIONS = 10_000, 64, 4096
 LogProbability = Annotated[float, msgspec.Meta(ge=-1e4, le=1e-3)]  # A rounding error above zero is no lie
+Texts = Annotated[tuple[Annotated[str, msgspec.Meta(max_length=32_768)], ...], msgspec.Meta(max_length=MOST_ANSWERS)]
 
 
 class Work(Facts, frozen=True, kw_only=True):
@@ -49,9 +50,6 @@ class Scored(Facts, frozen=True, kw_only=True):
     log_probabilities: Annotated[tuple[LogProbability, ...], msgspec.Meta(max_length=MOST_POSITIONS)]
     likeliest: Annotated[tuple[Count, ...], msgspec.Meta(max_length=MOST_POSITIONS)]
     """The token that it would have chosen at each place."""
-
-
-Texts = Annotated[tuple[Annotated[str, msgspec.Meta(max_length=32_768)], ...], msgspec.Meta(max_length=MOST_ANSWERS)]
 
 
 class Side(Facts, frozen=True, kw_only=True):

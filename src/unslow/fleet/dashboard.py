@@ -17,15 +17,84 @@ from unslow.fleet.alerts import (
 from unslow.think.causes import all_causes
 
 SOURCE = {"type": "prometheus", "uid": "${datasource}"}
+SCHEMA = 41  # That of Grafana 12; an older one leaves out what it does not know
 COLUMNS = 24  # Of Grafana's grid
+SERVED = "http://127.0.0.1:8000/"
+"""Where `python -m http.server -d site` serves the documentation: a variable on the dashboard, to be set there."""
+PAGE = "${pages:raw}reference/causes/"  # Raw: an address that Grafana would encode leads nowhere
 _MATCHERS = {
     "$engine": 'cluster=~"$cluster", model=~"$model", instance=~"$instance"',
     "$own": 'cluster=~"$cluster", instance=~"$instance"',
     "$where": 'cluster=~"$cluster"',
 }
-PAGE = "${pages:raw}reference/causes/"  # Raw: an address that Grafana would encode leads nowhere
+_ENGINES = '{__name__=~"unslow:engine_running:avg5m|unslow_subject_info"'
+_PLACE = "cluster, namespace, pod, job, instance, subject, version"
 _OWN = re.compile(r"\bunslow_\w")
 _VERDICTS = {"slow": "orange", "failed": "red", "normal": "green", "cannot_tell": "text"}
+_SERIES = {
+    "legend": {"displayMode": "list", "placement": "bottom", "showLegend": True},
+    "tooltip": {"mode": "multi", "sort": "desc"},
+}
+_STAT = {"reduceOptions": {"calcs": ["lastNotNull"]}, "colorMode": "background", "textMode": "value_and_name"}
+
+
+def dashboard_text(pages: str = SERVED) -> str:
+    """The whole dashboard; `pages` is the address of the documentation that causes lead to."""
+    # Changes of a version, as told by the exporter and by Kubernetes
+    info, images = 'unslow_subject_info{version!=""}', "unslow:model_image:count"
+    by_image = "cluster, namespace, model, image"
+    versions = f"{info} unless on ({_PLACE}) {info} offset 10m"
+    annotations = [
+        _annotation("Versions", versions, "{{subject}} {{version}}", "{{instance}}"),
+        _annotation("Images", f"{images} unless on ({by_image}) {images} offset 10m", "{{model}}", "{{image}}"),
+    ]
+    dashboard = {
+        "uid": "unslow-fleet",
+        "title": "unslow: why the fleet is slow",
+        "description": "Made by `unslow fleet dashboard`. It needs the recording rules of `unslow fleet rules`.",
+        "tags": ["unslow", "llm"],
+        "schemaVersion": SCHEMA,
+        "version": 1,
+        "editable": True,
+        "graphTooltip": 1,
+        "refresh": "1m",
+        "time": {"from": "now-6h", "to": "now"},
+        "timezone": "browser",
+        "templating": {"list": _variables(f"{pages.rstrip('/')}/")},
+        "annotations": {"list": annotations},
+        "links": [],
+        "panels": laid_out(dashboard_rows()),
+    }
+    return json.dumps(dashboard, indent=2, ensure_ascii=False) + "\n"
+
+
+def _variables(pages: str) -> list[dict[str, Any]]:
+    source = {"name": "datasource", "label": "Prometheus", "type": "datasource", "query": "prometheus"}
+    written = {"text": pages, "value": pages}
+    return [
+        source,
+        _chosen("cluster", "Cluster", f"label_values({_ENGINES}}}, cluster)"),
+        _chosen("model", "Model", f'label_values({_ENGINES}, cluster=~"$cluster"}}, model)'),
+        _chosen("instance", "Instance", f'label_values({_ENGINES}, cluster=~"$cluster", model=~"$model"}}, instance)'),
+        {"name": "pages", "label": "Documentation", "type": "textbox", "query": pages, "current": written},
+    ]
+
+
+def _chosen(name: str, label: str, query: str) -> dict[str, Any]:
+    """Any number of values of a label; all of them where nothing is chosen, also where a series lacks the label."""
+    asked = {"query": query, "refId": f"variable-{name}"}
+    every = {"text": ["All"], "value": ["$__all"]}
+    return {
+        "name": name, "label": label, "type": "query", "datasource": SOURCE, "query": asked, "definition": query,
+        "multi": True, "includeAll": True, "allValue": ".*", "refresh": 2, "sort": 1, "current": every,
+    }  # fmt: skip
+
+
+def _annotation(name: str, expr: str, title: str, text: str) -> dict[str, Any]:
+    return {
+        "name": name, "enable": True, "hide": False, "iconColor": "blue", "datasource": SOURCE, "expr": expr,
+        "step": "60s", "titleFormat": title, "textFormat": text,
+    }  # fmt: skip
 
 
 def laid_out(rows: tuple[Row, ...]) -> list[dict[str, Any]]:
@@ -115,81 +184,8 @@ def _looks(panel: Panel) -> dict[str, Any]:
     return {"fieldConfig": {"defaults": defaults, "overrides": []}, "options": _SERIES}
 
 
-_SERIES = {
-    "legend": {"displayMode": "list", "placement": "bottom", "showLegend": True},
-    "tooltip": {"mode": "multi", "sort": "desc"},
-}
-_STAT = {"reduceOptions": {"calcs": ["lastNotNull"]}, "colorMode": "background", "textMode": "value_and_name"}
-
-
 def _override(field: str, name: str, value: object) -> dict[str, Any]:
     return {"matcher": {"id": "byName", "options": field}, "properties": [{"id": name, "value": value}]}
-
-
-SCHEMA = 41  # That of Grafana 12; an older one leaves out what it does not know
-SERVED = "http://127.0.0.1:8000/"
-"""Where `python -m http.server -d site` serves the documentation: a variable on the dashboard, to be set there."""
-_ENGINES = '{__name__=~"unslow:engine_running:avg5m|unslow_subject_info"'
-_PLACE = "cluster, namespace, pod, job, instance, subject, version"
-
-
-def dashboard_text(pages: str = SERVED) -> str:
-    """The whole dashboard; `pages` is the address of the documentation that causes lead to."""
-    # Changes of a version, as told by the exporter and by Kubernetes
-    info, images = 'unslow_subject_info{version!=""}', "unslow:model_image:count"
-    by_image = "cluster, namespace, model, image"
-    versions = f"{info} unless on ({_PLACE}) {info} offset 10m"
-    annotations = [
-        _annotation("Versions", versions, "{{subject}} {{version}}", "{{instance}}"),
-        _annotation("Images", f"{images} unless on ({by_image}) {images} offset 10m", "{{model}}", "{{image}}"),
-    ]
-    dashboard = {
-        "uid": "unslow-fleet",
-        "title": "unslow: why the fleet is slow",
-        "description": "Made by `unslow fleet dashboard`. It needs the recording rules of `unslow fleet rules`.",
-        "tags": ["unslow", "llm"],
-        "schemaVersion": SCHEMA,
-        "version": 1,
-        "editable": True,
-        "graphTooltip": 1,
-        "refresh": "1m",
-        "time": {"from": "now-6h", "to": "now"},
-        "timezone": "browser",
-        "templating": {"list": _variables(f"{pages.rstrip('/')}/")},
-        "annotations": {"list": annotations},
-        "links": [],
-        "panels": laid_out(dashboard_rows()),
-    }
-    return json.dumps(dashboard, indent=2, ensure_ascii=False) + "\n"
-
-
-def _variables(pages: str) -> list[dict[str, Any]]:
-    source = {"name": "datasource", "label": "Prometheus", "type": "datasource", "query": "prometheus"}
-    written = {"text": pages, "value": pages}
-    return [
-        source,
-        _chosen("cluster", "Cluster", f"label_values({_ENGINES}}}, cluster)"),
-        _chosen("model", "Model", f'label_values({_ENGINES}, cluster=~"$cluster"}}, model)'),
-        _chosen("instance", "Instance", f'label_values({_ENGINES}, cluster=~"$cluster", model=~"$model"}}, instance)'),
-        {"name": "pages", "label": "Documentation", "type": "textbox", "query": pages, "current": written},
-    ]
-
-
-def _chosen(name: str, label: str, query: str) -> dict[str, Any]:
-    """Any number of values of a label; all of them where nothing is chosen, also where a series lacks the label."""
-    asked = {"query": query, "refId": f"variable-{name}"}
-    every = {"text": ["All"], "value": ["$__all"]}
-    return {
-        "name": name, "label": label, "type": "query", "datasource": SOURCE, "query": asked, "definition": query,
-        "multi": True, "includeAll": True, "allValue": ".*", "refresh": 2, "sort": 1, "current": every,
-    }  # fmt: skip
-
-
-def _annotation(name: str, expr: str, title: str, text: str) -> dict[str, Any]:
-    return {
-        "name": name, "enable": True, "hide": False, "iconColor": "blue", "datasource": SOURCE, "expr": expr,
-        "step": "60s", "titleFormat": title, "textFormat": text,
-    }  # fmt: skip
 
 
 def fleet_files() -> dict[str, str]:

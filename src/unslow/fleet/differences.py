@@ -1,4 +1,8 @@
-"""Which facts of a slow instance are unlike those of its healthy peers, the most telling first, in words."""
+"""Which facts of a slow instance are unlike those of its healthy peers, the most telling first, in words.
+
+A fact tells where the peers agree with one another and the odd one is far off them, in the direction that is worse
+where there is one. What names an instance, and what is a consequence of being slow, is no reason.
+"""
 
 import math
 import re
@@ -36,7 +40,6 @@ WORSE = {
     "read_bytes_per_s": -1, "read_now_bytes_per_s": -1,
 }  # fmt: skip
 """By the last word of the path: 1 where more of it is worse, -1 where less is. Cooler than its peers is no reason."""
-
 _EFFECTS = frozenset({
     "busy", "memory_busy", "power_w", "power_max_w", "samples", "performance_state", "event_reason_bits",
     "pcie_transmit_bytes_per_s", "pcie_receive_bytes_per_s",
@@ -46,14 +49,12 @@ _EFFECTS = frozenset({
     "decode_decay", "load_s", "thinking_tokens", "answer_tokens",
 })  # fmt: skip
 """What an instance does and how busy it is: a slow one differs in it because it is slow."""
-
 _IDENTITY = frozenset({
     "pid", "url", "log_path", "log_level", "bus_id", "index", "path", "device", "front", "embedded", "made_up",
     "metrics_endpoint",
 })  # fmt: skip
 _NOT_A_REASON = frozenset({"runtime.name", "model.name", "model.metadata", "machine.system.container"})
 """What groups instances, and what tells where they are."""
-
 _OF_GPUS = {
     "power_limit_w": "gpu_power_capped", "power_limit_default_w": "gpu_power_capped",
     "temperature_c": "gpu_thermal_throttling", "temperature_max_c": "gpu_thermal_throttling",
@@ -74,10 +75,140 @@ _DECIDES = {
     "runtime.prefix_hit_rate": "prompt_reprocessed", "runtime.version": "runtime_version_regressed",
 }  # fmt: skip
 """Causes by a fact that they read beside those that they declare."""
-
 MOST_DECLARING = 3
 """Causes that declare a fact: what more of them ask for, such as the list of GPUs, says little of any one."""
 _NUMBER = re.compile(r"\.\d+(?=\.)")
+AGREE = 0.8  # Of the peers: in what fewer of them agree, another value says nothing
+NEARLY_NONE = 0.1
+"""Of the peers: that many may have the value of the odd one, by the same fault that does not hurt them."""
+KNOWN = 0.5  # Of the peers: of fewer, what the others have is not known
+FAR = 0.12  # Of a number: nearer than that is as good as the same
+DEVIATIONS = 5.0
+"""Of the usual spread among the peers: dozens of facts are held against one another, and one is always a little off."""
+_OF_MEDIAN = 1.4826
+LEAST_PEERS = 4
+MOST_PEERS = 256  # Peers that one is held against: more don't make it sharper
+_FLOORS = {"_bytes": 256 * 1024**2, "_c": 8.0, "_cpus": 1.0, "_1min": 1.0}
+"""By unit, what is too little to slow anything: a quarter of a GiB, what two rooms differ in, a processor."""
+SHARES = ("_rate", "_usage", "_used", "_fraction", "_pressure", "_share", "_busy", "_acceptance")
+"""How names of shares of one end."""
+_SHARE_FLOOR = 0.10  # Of what is a share of one
+_LEAST_COUNT = 0.5  # Of what is counted in whole numbers: one more is another number
+MOST_SHOWN = 5
+_CITED, _DECISIVE = 4.0, 2.0
+"""How far what a finding gives as evidence, and what decides a cause, comes before the rest: by more than being far off
+and being agreed upon can make up for."""
+_FARTHEST = 4.0  # Doublings of the usual spread, beyond which farther off says no more
+_FOLLOWS = {"event_reasons": 3.0, "clock_hz": 3.5}
+"""What mostly follows from another fact, such as a power limit or heat, that is then to be named before it."""
+_ALIKE = {
+    "kv_usage": "cache_used", "temperature_max_c": "temperature_c", "vram_used_max_bytes": "vram_free_bytes",
+    "vram_used_bytes": "vram_free_bytes", "pcie_width_max_seen": "pcie_width", "event_reasons": "event_reasons",
+    "pcie_generation_max_seen": "pcie_generation", "clock_hz": "clock_hz", "preemptions": "preemptions",
+    "quota_cpus": "quota_cpus", "allowed_cpus": "allowed_cpus", "context_set": "context_length",
+    "context_per_slot": "context_length",
+}  # fmt: skip
+"""By the last word: one thing that is told in several places, or from two sides. It is shown where it tells most."""
+Facts = Mapping[str, tuple[str, Scalar]]
+"""Of one instance, by path without numbers of GPUs: the path itself, and the value."""
+
+
+class Usual(NamedTuple):
+    """What healthy peers have of one fact."""
+
+    value: Scalar
+    share: float  # Of them that agree
+    spread: float  # Of numbers, how far off one may be by chance; 0 of names
+    low: float
+    high: float  # Between which all but a few of them lie
+    others: Mapping[Scalar, float]  # Of names, the share that has each
+
+
+def differences(odd: Instance, facts: Facts, usual: Mapping[str, Usual], shared: Mapping[str, int]) -> list[Difference]:
+    """In what the odd one is unlike its peers; `shared` counts by path how many odd ones are."""
+    # The causes by the facts that findings give as evidence
+    cited = {plain_path(e.fact): f.cause for f in reversed(odd.findings) for e in f.evidence}
+    sources = {plain_path(e.fact): e.source for f in odd.findings for e in f.evidence}
+    off = [path for path, one in usual.items() if path in facts and is_off(path, facts[path][1], one)]
+    off.sort(key=lambda path: (-_telling(path, facts[path][1], usual[path], shared, cited), path))
+    first = {_thing(path): path for path in reversed(off)}
+    return [
+        Difference(
+            fact=facts[path][0],
+            value=facts[path][1],
+            peers=usual[path].value,
+            share=usual[path].share,
+            explains=cited.get(path) or decided_cause(path),
+            source=sources.get(path, ""),
+        )
+        for path in [path for path in off if first[_thing(path)] == path][:MOST_SHOWN]
+    ]
+
+
+def _thing(path: str) -> str:
+    last = path.rpartition(".")[2]
+    return _ALIKE.get(last, last if last in _ALIKE.values() else path)
+
+
+def is_off(path: str, value: Scalar, usual: Usual) -> bool:
+    """Whether the value of an instance is far from what its peers have, in a direction that can hurt."""
+    if not isinstance(usual.value, int | float) or isinstance(usual.value, bool):
+        return value != usual.value and usual.others.get(value, 0.0) <= NEARLY_NONE
+    if isinstance(value, str | bool):
+        return False
+    off = value - float(usual.value)
+    way = WORSE.get(path.rpartition(".")[2], 0)
+    return abs(off) > usual.spread and not usual.low <= value <= usual.high and (way == 0 or off * way > 0)
+
+
+def _telling(path: str, value: Scalar, usual: Usual, shared: Mapping[str, int], cited: Mapping[str, str]) -> float:
+    """How much a difference says: what a finding cites before what decides a cause, then how far off it is."""
+    weight = _CITED if path in cited else _DECISIVE if decided_cause(path) else 0.0
+    far = 1.0
+    if usual.spread and isinstance(value, int | float):
+        far = min(1.0, math.log2(abs(value - float(usual.value)) / usual.spread) / _FARTHEST)
+    follows = _FOLLOWS.get(path.rpartition(".")[2], 0.0)
+    several = 0.0 if follows else math.log2(shared.get(path, 1)) / 2.0  # what follows is shared with its reason
+    return weight - follows + far + usual.share + several
+
+
+def usual_facts(peers: Sequence[Mapping[str, Scalar]]) -> dict[str, Usual]:
+    """By path, what the peers have in common; facts in which they don't agree, or that few tell, are not there."""
+    step = max(1, math.ceil(len(peers) / MOST_PEERS))
+    chosen = peers[::step]
+    columns: dict[str, list[Scalar]] = {}
+    for facts in chosen:
+        for path, (_, value) in comparable(facts).items():
+            columns.setdefault(path, []).append(value)
+    enough = max(LEAST_PEERS, KNOWN * len(chosen))
+    found = {path: _usual(path, column) for path, column in columns.items() if len(column) >= enough}
+    return {path: usual for path, usual in found.items() if usual and usual.share >= AGREE}
+
+
+def _usual(path: str, column: list[Scalar]) -> Usual | None:
+    if all(isinstance(value, int | float) and not isinstance(value, bool) for value in column):
+        numbers = np.array(column, dtype=np.float64)
+        numbers = numbers[np.isfinite(numbers)]
+        if len(numbers) < LEAST_PEERS:
+            return None
+        middle = float(np.median(numbers))
+        off, last = np.abs(numbers - middle), path.rpartition(".")[2]
+        floor = next((floor for unit, floor in _FLOORS.items() if last.endswith(unit)), _LEAST_COUNT)
+        floor = _SHARE_FLOOR if last == "busy" or last.endswith(SHARES) else floor
+        spread = max(DEVIATIONS * _OF_MEDIAN * float(np.median(off)), FAR * abs(middle), floor)
+        low, high = np.quantile(numbers, [NEARLY_NONE / 2, 1 - NEARLY_NONE / 2])
+        return Usual(middle, float(np.mean(off <= spread)), spread, float(low), float(high), {})
+    if any(isinstance(value, float) for value in column):
+        return None  # names and measurements under one path: nothing to compare
+    shares = {value: count / len(column) for value, count in Counter(column).most_common()}
+    value, share = next(iter(shares.items()))
+    return Usual(value, share, 0.0, 0.0, 0.0, shares)
+
+
+def comparable(facts: Mapping[str, Scalar]) -> Facts:
+    """Those that can be a reason for being slow."""
+    plain = ((plain_path(path), path, value) for path, value in facts.items())
+    return {name: (path, value) for name, path, value in plain if can_be_a_reason(name)}
 
 
 @cache
@@ -114,8 +245,82 @@ def _declared() -> dict[str, tuple[str, ...]]:
     return {path: tuple(names) for path, names in found.items()}
 
 
-SHARES = ("_rate", "_usage", "_used", "_fraction", "_pressure", "_share", "_busy", "_acceptance")
-"""How names of shares of one end."""
+PARTS = ("machine", "runtime", "model", "run")
+"""Of a case: what a person tells and what was measured earlier is of no instance of a fleet."""
+LONGEST_TEXT = 160
+"""Of a value; a longer one, such as a list of instruction sets, differs within it or is too much to read."""
+MOST_FACTS = 400
+MOST_GPUS = 64
+_FOLDED = ("machine.gpus", "run.gpus")
+"""Lists of GPUs: of each fact the GPU that is worst off speaks, since all others wait for it."""
+_LEFT_OUT = frozenset({
+    "machine.disks", "machine.load.busiest", "model.metadata", "model.tensors", "run.busiest_others",
+    "run.completions", "run.depths", "run.at_once", "run.routes", "run.telemetry", "run.turns", "run.earlier",
+    "run.traffic.prompts", "runtime.buffers", "runtime.devices", "runtime.loads", "runtime.command",
+    "runtime.environment", "runtime.warnings", "runtime.bytes_by_node", "machine.gpus.processes",
+})  # fmt: skip
+"""What is a list of things and no value, or names and addresses."""
+
+
+def flat_facts(case: Case) -> dict[str, Scalar]:
+    """Every known fact that may be a reason for its speed; of several GPUs the worst value, under that GPU's number."""
+    facts = [fact for part in PARTS for fact in _facts_of(getattr(case, part), part)]
+    return dict(facts[:MOST_FACTS])
+
+
+def _facts_of(struct: msgspec.Struct, path: str) -> list[tuple[str, Scalar]]:
+    found: list[tuple[str, Scalar]] = []
+    for name, below in _fields(type(struct), path):
+        value: Any = getattr(struct, name)
+        if value is NOT_LOOKED or isinstance(value, Unknown):
+            continue
+        value = value.value if isinstance(value, Known) else value
+        if below in _FOLDED:
+            found += _of_gpus(value, below)
+        elif isinstance(value, msgspec.Struct):
+            found += _facts_of(value, below)
+        elif (plain := _plain(value)) is not None:
+            found.append((below, plain))
+    return found
+
+
+@lru_cache(maxsize=256)  # each kind of struct lies at one or two places
+def _fields(kind: type[msgspec.Struct], path: str) -> tuple[tuple[str, str], ...]:
+    """Of the fields that are looked at, the names and the whole paths."""
+    named = ((field.name, f"{path}.{field.name}") for field in msgspec.structs.fields(kind))
+    return tuple((name, below) for name, below in named if below not in _LEFT_OUT and can_be_a_reason(below))
+
+
+def _plain(value: Any) -> Scalar | None:
+    """A value as one: texts cut, lists of names in their order, of numbers the median."""
+    if isinstance(value, int | float):
+        return value
+    if isinstance(value, str):
+        return value[:LONGEST_TEXT]
+    if not isinstance(value, list | tuple):
+        return None
+    if all(isinstance(one, str) for one in value):
+        return ", ".join(sorted(value))[:LONGEST_TEXT] or "none"
+    return float(statistics.median(value)) if all(isinstance(one, int | float) for one in value) else None
+
+
+def _of_gpus(gpus: Any, path: str) -> Iterator[tuple[str, Scalar]]:
+    """Each fact of the GPU on which it is worst, under `path.number`."""
+    seen: dict[str, dict[int, Scalar]] = {}
+    for number, gpu in enumerate(gpus[:MOST_GPUS]):
+        for below, value in _facts_of(gpu, path):
+            seen.setdefault(below, {})[number] = value
+    for below, values in seen.items():
+        name = below.removeprefix(f"{path}.")
+        way = WORSE.get(name, 0)
+        amounts = {n: way * value for n, value in values.items() if way and isinstance(value, int | float)}
+        first = next(iter(values))
+        # Of what has no worse end, the first that is unlike the first
+        unlike = next((number for number, value in values.items() if value != values[first]), first)
+        number = max(amounts, key=lambda n: (amounts[n], -n)) if amounts else unlike
+        yield f"{path}.{number}.{name}", values[number]
+
+
 ALL = 0.995  # Of the peers: from there on it is all of them
 _UNITS = (
     ("_bytes_per_s", 1e9, "GB/s"), ("_bytes", GIB, "GiB"), ("_hz", 1e6, "MHz"), ("_w", 1.0, "W"), ("_c", 1.0, "°C"),
@@ -134,8 +339,6 @@ _NAMES = {
     "run.gpus.clock_hz": "clock of the GPU", "runtime.eager": "graphs switched off:",
     "runtime.kv_type_k": "type of the KV cache",
 }  # fmt: skip
-
-
 _REASONS = {
     "sw_power_cap": "a power limit", "hw_power_brake_slowdown": "a power brake", "sw_thermal_slowdown": "heat",
     "hw_thermal_slowdown": "heat", "hw_slowdown": "the hardware",
@@ -193,217 +396,3 @@ def value_words(path: str, value: Scalar) -> str:
 
 def _number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 or value == int(value) else f"{value:.3g}"  # noqa: PLR2004 (three digits)
-
-
-AGREE = 0.8  # Of the peers: in what fewer of them agree, another value says nothing
-NEARLY_NONE = 0.1
-"""Of the peers: that many may have the value of the odd one, by the same fault that does not hurt them."""
-KNOWN = 0.5  # Of the peers: of fewer, what the others have is not known
-FAR = 0.12  # Of a number: nearer than that is as good as the same
-DEVIATIONS = 5.0
-"""Of the usual spread among the peers: dozens of facts are held against one another, and one is always a little off."""
-_OF_MEDIAN = 1.4826
-LEAST_PEERS = 4
-MOST_PEERS = 256  # Peers that one is held against: more don't make it sharper
-_FLOORS = {"_bytes": 256 * 1024**2, "_c": 8.0, "_cpus": 1.0, "_1min": 1.0}
-"""By unit, what is too little to slow anything: a quarter of a GiB, what two rooms differ in, a processor."""
-_SHARE_FLOOR = 0.10  # Of what is a share of one
-_LEAST_COUNT = 0.5  # Of what is counted in whole numbers: one more is another number
-
-
-Facts = Mapping[str, tuple[str, Scalar]]
-"""Of one instance, by path without numbers of GPUs: the path itself, and the value."""
-
-
-def comparable(facts: Mapping[str, Scalar]) -> Facts:
-    """Those that can be a reason for being slow."""
-    plain = ((plain_path(path), path, value) for path, value in facts.items())
-    return {name: (path, value) for name, path, value in plain if can_be_a_reason(name)}
-
-
-class Usual(NamedTuple):
-    """What healthy peers have of one fact."""
-
-    value: Scalar
-    share: float  # Of them that agree
-    spread: float  # Of numbers, how far off one may be by chance; 0 of names
-    low: float
-    high: float  # Between which all but a few of them lie
-    others: Mapping[Scalar, float]  # Of names, the share that has each
-
-
-def usual_facts(peers: Sequence[Mapping[str, Scalar]]) -> dict[str, Usual]:
-    """By path, what the peers have in common; facts in which they don't agree, or that few tell, are not there."""
-    step = max(1, math.ceil(len(peers) / MOST_PEERS))
-    chosen = peers[::step]
-    columns: dict[str, list[Scalar]] = {}
-    for facts in chosen:
-        for path, (_, value) in comparable(facts).items():
-            columns.setdefault(path, []).append(value)
-    enough = max(LEAST_PEERS, KNOWN * len(chosen))
-    found = {path: _usual(path, column) for path, column in columns.items() if len(column) >= enough}
-    return {path: usual for path, usual in found.items() if usual and usual.share >= AGREE}
-
-
-def _usual(path: str, column: list[Scalar]) -> Usual | None:
-    if all(isinstance(value, int | float) and not isinstance(value, bool) for value in column):
-        numbers = np.array(column, dtype=np.float64)
-        numbers = numbers[np.isfinite(numbers)]
-        if len(numbers) < LEAST_PEERS:
-            return None
-        middle = float(np.median(numbers))
-        off, last = np.abs(numbers - middle), path.rpartition(".")[2]
-        floor = next((floor for unit, floor in _FLOORS.items() if last.endswith(unit)), _LEAST_COUNT)
-        floor = _SHARE_FLOOR if last == "busy" or last.endswith(SHARES) else floor
-        spread = max(DEVIATIONS * _OF_MEDIAN * float(np.median(off)), FAR * abs(middle), floor)
-        low, high = np.quantile(numbers, [NEARLY_NONE / 2, 1 - NEARLY_NONE / 2])
-        return Usual(middle, float(np.mean(off <= spread)), spread, float(low), float(high), {})
-    if any(isinstance(value, float) for value in column):
-        return None  # names and measurements under one path: nothing to compare
-    shares = {value: count / len(column) for value, count in Counter(column).most_common()}
-    value, share = next(iter(shares.items()))
-    return Usual(value, share, 0.0, 0.0, 0.0, shares)
-
-
-# A fact tells where the peers agree with one another and the odd one is far off them, in the direction that is worse
-# where there is one. What names an instance, and what is a consequence of being slow, is no reason.
-
-MOST_SHOWN = 5
-_CITED, _DECISIVE = 4.0, 2.0
-"""How far what a finding gives as evidence, and what decides a cause, comes before the rest: by more than being far off
-and being agreed upon can make up for."""
-_FARTHEST = 4.0  # Doublings of the usual spread, beyond which farther off says no more
-_FOLLOWS = {"event_reasons": 3.0, "clock_hz": 3.5}
-"""What mostly follows from another fact, such as a power limit or heat, that is then to be named before it."""
-_ALIKE = {
-    "kv_usage": "cache_used", "temperature_max_c": "temperature_c", "vram_used_max_bytes": "vram_free_bytes",
-    "vram_used_bytes": "vram_free_bytes", "pcie_width_max_seen": "pcie_width", "event_reasons": "event_reasons",
-    "pcie_generation_max_seen": "pcie_generation", "clock_hz": "clock_hz", "preemptions": "preemptions",
-    "quota_cpus": "quota_cpus", "allowed_cpus": "allowed_cpus", "context_set": "context_length",
-    "context_per_slot": "context_length",
-}  # fmt: skip
-"""By the last word: one thing that is told in several places, or from two sides. It is shown where it tells most."""
-
-
-def differences(odd: Instance, facts: Facts, usual: Mapping[str, Usual], shared: Mapping[str, int]) -> list[Difference]:
-    """In what the odd one is unlike its peers; `shared` counts by path how many odd ones are."""
-    # The causes by the facts that findings give as evidence
-    cited = {plain_path(e.fact): f.cause for f in reversed(odd.findings) for e in f.evidence}
-    sources = {plain_path(e.fact): e.source for f in odd.findings for e in f.evidence}
-    off = [path for path, one in usual.items() if path in facts and is_off(path, facts[path][1], one)]
-    off.sort(key=lambda path: (-_telling(path, facts[path][1], usual[path], shared, cited), path))
-    first = {_thing(path): path for path in reversed(off)}
-    return [
-        Difference(
-            fact=facts[path][0],
-            value=facts[path][1],
-            peers=usual[path].value,
-            share=usual[path].share,
-            explains=cited.get(path) or decided_cause(path),
-            source=sources.get(path, ""),
-        )
-        for path in [path for path in off if first[_thing(path)] == path][:MOST_SHOWN]
-    ]
-
-
-def _thing(path: str) -> str:
-    last = path.rpartition(".")[2]
-    return _ALIKE.get(last, last if last in _ALIKE.values() else path)
-
-
-def is_off(path: str, value: Scalar, usual: Usual) -> bool:
-    """Whether the value of an instance is far from what its peers have, in a direction that can hurt."""
-    if not isinstance(usual.value, int | float) or isinstance(usual.value, bool):
-        return value != usual.value and usual.others.get(value, 0.0) <= NEARLY_NONE
-    if isinstance(value, str | bool):
-        return False
-    off = value - float(usual.value)
-    way = WORSE.get(path.rpartition(".")[2], 0)
-    return abs(off) > usual.spread and not usual.low <= value <= usual.high and (way == 0 or off * way > 0)
-
-
-def _telling(path: str, value: Scalar, usual: Usual, shared: Mapping[str, int], cited: Mapping[str, str]) -> float:
-    """How much a difference says: what a finding cites before what decides a cause, then how far off it is."""
-    weight = _CITED if path in cited else _DECISIVE if decided_cause(path) else 0.0
-    far = 1.0
-    if usual.spread and isinstance(value, int | float):
-        far = min(1.0, math.log2(abs(value - float(usual.value)) / usual.spread) / _FARTHEST)
-    follows = _FOLLOWS.get(path.rpartition(".")[2], 0.0)
-    several = 0.0 if follows else math.log2(shared.get(path, 1)) / 2.0  # what follows is shared with its reason
-    return weight - follows + far + usual.share + several
-
-
-PARTS = ("machine", "runtime", "model", "run")
-"""Of a case: what a person tells and what was measured earlier is of no instance of a fleet."""
-LONGEST_TEXT = 160
-"""Of a value; a longer one, such as a list of instruction sets, differs within it or is too much to read."""
-MOST_FACTS = 400
-MOST_GPUS = 64
-_FOLDED = ("machine.gpus", "run.gpus")
-"""Lists of GPUs: of each fact the GPU that is worst off speaks, since all others wait for it."""
-_LEFT_OUT = frozenset({
-    "machine.disks", "machine.load.busiest", "model.metadata", "model.tensors", "run.busiest_others",
-    "run.completions", "run.depths", "run.at_once", "run.routes", "run.telemetry", "run.turns", "run.earlier",
-    "run.traffic.prompts", "runtime.buffers", "runtime.devices", "runtime.loads", "runtime.command",
-    "runtime.environment", "runtime.warnings", "runtime.bytes_by_node", "machine.gpus.processes",
-})  # fmt: skip
-"""What is a list of things and no value, or names and addresses."""
-
-
-def flat_facts(case: Case) -> dict[str, Scalar]:
-    """Every known fact that may be a reason for its speed; of several GPUs the worst value, under that GPU's number."""
-    facts = [fact for part in PARTS for fact in _facts_of(getattr(case, part), part)]
-    return dict(facts[:MOST_FACTS])
-
-
-@lru_cache(maxsize=256)  # each kind of struct lies at one or two places
-def _fields(kind: type[msgspec.Struct], path: str) -> tuple[tuple[str, str], ...]:
-    """Of the fields that are looked at, the names and the whole paths."""
-    named = ((field.name, f"{path}.{field.name}") for field in msgspec.structs.fields(kind))
-    return tuple((name, below) for name, below in named if below not in _LEFT_OUT and can_be_a_reason(below))
-
-
-def _facts_of(struct: msgspec.Struct, path: str) -> list[tuple[str, Scalar]]:
-    found: list[tuple[str, Scalar]] = []
-    for name, below in _fields(type(struct), path):
-        value: Any = getattr(struct, name)
-        if value is NOT_LOOKED or isinstance(value, Unknown):
-            continue
-        value = value.value if isinstance(value, Known) else value
-        if below in _FOLDED:
-            found += _of_gpus(value, below)
-        elif isinstance(value, msgspec.Struct):
-            found += _facts_of(value, below)
-        elif (plain := _plain(value)) is not None:
-            found.append((below, plain))
-    return found
-
-
-def _plain(value: Any) -> Scalar | None:
-    """A value as one: texts cut, lists of names in their order, of numbers the median."""
-    if isinstance(value, int | float):
-        return value
-    if isinstance(value, str):
-        return value[:LONGEST_TEXT]
-    if not isinstance(value, list | tuple):
-        return None
-    if all(isinstance(one, str) for one in value):
-        return ", ".join(sorted(value))[:LONGEST_TEXT] or "none"
-    return float(statistics.median(value)) if all(isinstance(one, int | float) for one in value) else None
-
-
-def _of_gpus(gpus: Any, path: str) -> Iterator[tuple[str, Scalar]]:
-    """Each fact of the GPU on which it is worst, under `path.number`."""
-    seen: dict[str, dict[int, Scalar]] = {}
-    for number, gpu in enumerate(gpus[:MOST_GPUS]):
-        for below, value in _facts_of(gpu, path):
-            seen.setdefault(below, {})[number] = value
-    for below, values in seen.items():
-        name = below.removeprefix(f"{path}.")
-        way = WORSE.get(name, 0)
-        amounts = {n: way * value for n, value in values.items() if way and isinstance(value, int | float)}
-        first = next(iter(values))
-        # Of what has no worse end, the first that is unlike the first
-        unlike = next((number for number, value in values.items() if value != values[first]), first)
-        number = max(amounts, key=lambda n: (amounts[n], -n)) if amounts else unlike
-        yield f"{path}.{number}.{name}", values[number]

@@ -21,37 +21,14 @@ from unslow.commands.diagnose.discretion import Discretion
 from unslow.commands.diagnose.target import write_whole
 from unslow.facts.errors import UserError
 from unslow.fleet.openmetrics import TYPES, Dialect, LookState, OwnCost, exposition
-from unslow.fleet.self_diagnosis import Address, ExporterSettings, Looker
+from unslow.fleet.self_diagnosis import Looker
+from unslow.fleet.settings import Address, ExporterSettings
 from unslow.live.watcher import watched_host
 from unslow.look.system.http import is_loopback
 from unslow.look.system.live import LiveSystem
 
-_LONGEST = 4096
-_VERSIONS = ("", "1.0.0", "0.0.1")
-"""Of OpenMetrics, that a reader may name: the drafts before 1.0 read the same for gauges and counters."""
-
-
-def dialect_for(accept: str) -> Dialect:
-    """OpenMetrics where it is wanted at least as much as the older text, which is for everybody else."""
-    wanted = {"openmetrics": 0.0, "text": 0.0}
-    for item in accept[:_LONGEST].split(","):
-        kind, *rest = [word.strip() for word in item.split(";")]
-        told = dict(word.partition("=")[::2] for word in rest)
-        if kind == "application/openmetrics-text" and told.get("version", "") in _VERSIONS:
-            wanted["openmetrics"] = max(wanted["openmetrics"], _weight(told))
-        elif kind in ("text/plain", "text/*"):
-            wanted["text"] = max(wanted["text"], _weight(told))
-    return "openmetrics" if wanted["openmetrics"] and wanted["openmetrics"] >= wanted["text"] else "text"
-
-
-def _weight(told: dict[str, str]) -> float:
-    try:
-        weight = float(told.get("q", "1"))
-    except ValueError:
-        return 0.0
-    return weight if 0 <= weight <= 1 else 0.0
-
-
+WATCH_S = 8.0  # For one look alone: some answers, and what they take
+_POLL_S = 0.5
 MOST_CONNECTIONS = 32  # At once: a Prometheus has one, a pair of them two, a person looking on a third
 TIMEOUT_S = 5.0
 """For a request to come whole, which takes a client milliseconds, and for the next one on the same connection."""
@@ -67,6 +44,86 @@ class Answers(NamedTuple):
     metrics: Callable[[Dialect], str]
     is_well: Callable[[], bool]
     is_ready: Callable[[], bool]
+
+
+def serve(request: ExporterSettings, ready: Callable[[int], None]) -> None:
+    """Serve until Ctrl-C or a polite kill; `ready` is told the port as soon as anybody can ask."""
+    looker, started_at_s = looker_of(request), time.time()  # a wrong URL is told before anything listens
+
+    def metrics(dialect: Dialect) -> str:
+        report, state = looker.standing
+        return exposition(report, state, dialect, own_cost(started_at_s), __version__)
+
+    answers = Answers(metrics, looker.is_well, lambda: looker.standing.state.at_s is not None)
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with ExporterServer(request.listen, answers) as server:
+            looker.start()
+            ready(server.server_port)
+            server.serve_forever(_POLL_S)
+    except KeyboardInterrupt:
+        pass  # how a server usually ends
+    finally:
+        looker.stop()
+        signal.signal(signal.SIGTERM, before)
+
+
+def looker_of(request: ExporterSettings) -> Looker:
+    """What looks for this request, at this machine."""
+    host = watched_host(request.watch)
+    return Looker(LiveSystem([host] if host else []), request)
+
+
+def own_cost(started_at_s: float) -> OwnCost:
+    """What this process has used."""
+    try:
+        with open("/proc/self/statm", encoding="ascii") as file:
+            resident = int(file.read().split()[1]) * mmap.PAGESIZE
+    except (OSError, ValueError, IndexError):  # only Linux tells it there
+        resident = None
+    return OwnCost(time.process_time(), resident, started_at_s)
+
+
+def once(request: ExporterSettings, progress: Progress) -> str:
+    """The metrics of one look, written where the request says; UserError where it failed, which the file says too."""
+    looker = looker_of(request)
+    try:
+        with Discretion.about(request.watch.api_key, request.watch.target).errors():
+            report, state = looker.look_once(WATCH_S, progress.step)
+            text = exposition(report, state, request.dialect, version=__version__)
+    except UserError:
+        if request.output and request.output != "-":
+            failed = exposition(None, LookState(failures=1), request.dialect, version=__version__)
+            write_whole(failed.encode(), request.output)
+        raise
+    finally:
+        looker.stop()
+    if request.output and request.output != "-":
+        write_whole(text.encode(), request.output)
+        progress.say(f"wrote {request.output}")
+        return ""
+    return text.rstrip("\n")
+
+
+def as_words(request: ExporterSettings, port: int) -> str:
+    """Where the metrics are, what they cost whom, and who can see them."""
+    manner = "It only looks: no prompt is sent."
+    if request.measure_every_s is not None:
+        seconds = request.measure_every_s
+        span = f"{seconds / 3600:g} hours" if seconds % 3600 == 0 else f"{seconds / 60:g} minutes"
+        manner = f"Every {span} it sends short prompts to servers that are idle."
+    lines = [f"metrics are at  {request.listen.url(port)}/metrics", manner]
+    if not request.listen.is_loopback:
+        lines.append(
+            "Whoever can reach this port sees which servers and models run here, how fast they are and what slows them."
+        )
+    return "\n".join([*lines, "Ctrl-C ends it."])
+
+
+def as_json(request: ExporterSettings, port: int) -> str:
+    """The same for a program, on one line."""
+    shown = {"schema": "unslow.exporter/1", "unslow_version": __version__, "pid": os.getpid()}
+    return json.dumps({**shown, "url": f"{request.listen.url(port)}/metrics", "port": port})
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -198,85 +255,27 @@ def _is_own(host: str) -> bool:
         return False
 
 
-WATCH_S = 8.0  # For one look alone: some answers, and what they take
-_POLL_S = 0.5
+_LONGEST = 4096
+_VERSIONS = ("", "1.0.0", "0.0.1")
+"""Of OpenMetrics, that a reader may name: the drafts before 1.0 read the same for gauges and counters."""
 
 
-def looker_of(request: ExporterSettings) -> Looker:
-    """What looks for this request, at this machine."""
-    host = watched_host(request.watch)
-    return Looker(LiveSystem([host] if host else []), request)
+def dialect_for(accept: str) -> Dialect:
+    """OpenMetrics where it is wanted at least as much as the older text, which is for everybody else."""
+    wanted = {"openmetrics": 0.0, "text": 0.0}
+    for item in accept[:_LONGEST].split(","):
+        kind, *rest = [word.strip() for word in item.split(";")]
+        told = dict(word.partition("=")[::2] for word in rest)
+        if kind == "application/openmetrics-text" and told.get("version", "") in _VERSIONS:
+            wanted["openmetrics"] = max(wanted["openmetrics"], _weight(told))
+        elif kind in ("text/plain", "text/*"):
+            wanted["text"] = max(wanted["text"], _weight(told))
+    return "openmetrics" if wanted["openmetrics"] and wanted["openmetrics"] >= wanted["text"] else "text"
 
 
-def serve(request: ExporterSettings, ready: Callable[[int], None]) -> None:
-    """Serve until Ctrl-C or a polite kill; `ready` is told the port as soon as anybody can ask."""
-    looker, started_at_s = looker_of(request), time.time()  # a wrong URL is told before anything listens
-
-    def metrics(dialect: Dialect) -> str:
-        report, state = looker.standing
-        return exposition(report, state, dialect, own_cost(started_at_s), __version__)
-
-    answers = Answers(metrics, looker.is_well, lambda: looker.standing.state.at_s is not None)
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+def _weight(told: dict[str, str]) -> float:
     try:
-        with ExporterServer(request.listen, answers) as server:
-            looker.start()
-            ready(server.server_port)
-            server.serve_forever(_POLL_S)
-    except KeyboardInterrupt:
-        pass  # how a server usually ends
-    finally:
-        looker.stop()
-        signal.signal(signal.SIGTERM, before)
-
-
-def own_cost(started_at_s: float) -> OwnCost:
-    """What this process has used."""
-    try:
-        with open("/proc/self/statm", encoding="ascii") as file:
-            resident = int(file.read().split()[1]) * mmap.PAGESIZE
-    except (OSError, ValueError, IndexError):  # only Linux tells it there
-        resident = None
-    return OwnCost(time.process_time(), resident, started_at_s)
-
-
-def once(request: ExporterSettings, progress: Progress) -> str:
-    """The metrics of one look, written where the request says; UserError where it failed, which the file says too."""
-    looker = looker_of(request)
-    try:
-        with Discretion.about(request.watch.api_key, request.watch.target).errors():
-            report, state = looker.look_once(WATCH_S, progress.step)
-            text = exposition(report, state, request.dialect, version=__version__)
-    except UserError:
-        if request.output and request.output != "-":
-            failed = exposition(None, LookState(failures=1), request.dialect, version=__version__)
-            write_whole(failed.encode(), request.output)
-        raise
-    finally:
-        looker.stop()
-    if request.output and request.output != "-":
-        write_whole(text.encode(), request.output)
-        progress.say(f"wrote {request.output}")
-        return ""
-    return text.rstrip("\n")
-
-
-def as_words(request: ExporterSettings, port: int) -> str:
-    """Where the metrics are, what they cost whom, and who can see them."""
-    manner = "It only looks: no prompt is sent."
-    if request.measure_every_s is not None:
-        seconds = request.measure_every_s
-        span = f"{seconds / 3600:g} hours" if seconds % 3600 == 0 else f"{seconds / 60:g} minutes"
-        manner = f"Every {span} it sends short prompts to servers that are idle."
-    lines = [f"metrics are at  {request.listen.url(port)}/metrics", manner]
-    if not request.listen.is_loopback:
-        lines.append(
-            "Whoever can reach this port sees which servers and models run here, how fast they are and what slows them."
-        )
-    return "\n".join([*lines, "Ctrl-C ends it."])
-
-
-def as_json(request: ExporterSettings, port: int) -> str:
-    """The same for a program, on one line."""
-    shown = {"schema": "unslow.exporter/1", "unslow_version": __version__, "pid": os.getpid()}
-    return json.dumps({**shown, "url": f"{request.listen.url(port)}/metrics", "port": port})
+        weight = float(told.get("q", "1"))
+    except ValueError:
+        return 0.0
+    return weight if 0 <= weight <= 1 else 0.0

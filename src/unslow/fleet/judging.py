@@ -1,4 +1,9 @@
-"""The judgement of every member, in as many processes as there are processors, with what its exporter says."""
+"""The judgement of every member, in as many processes as there are processors, with what its exporter says.
+
+A judgement takes some milliseconds and shares nothing with the next, so a large fleet is cut into chunks for a pool
+of processes. Whatever goes wrong with one member stays with it: one that raises is judged "cannot tell", with the
+reason; a process that dies takes its chunk with it, which is then judged member by member, apart from the others.
+"""
 
 import multiprocessing
 import os
@@ -23,9 +28,85 @@ from unslow.think.causes import all_causes
 from unslow.think.judge.judge import judge
 from unslow.think.report import Expected, Range, SubjectReport
 
+FEW = 64  # Members that one process judges before another has started
+CHUNK = 32
+"""Members that are judged between two messages: a third of a second, and what is judged anew where a process dies."""
+MOST_WAITING = 3  # Chunks for each process that are on their way: more would only take memory
 STALE_S = 3600.0  # A look that is older says nothing of now
-MOST_NAMED = 3
 LASTING = 0.5  # Of the window: a cause that was named for less of it is not what the window is about
+MOST_NAMED = 3
+UNKNOWN_HARDWARE = "unknown hardware"  # As the judge calls it; no name of a device
+Step = Callable[[str, float], None]  # Is told what is being done, and how much of it is done
+Finish = Callable[[SubjectReport, Case], SubjectReport]
+"""What is done with the report on one case before it is kept; it travels to other processes, so it has a name there."""
+Placed = tuple[int, Judged]
+One = Callable[[Member], Judged]
+Chunk = list[tuple[int, Member]]
+
+
+def judged(members: Sequence[Member], workers: int, step: Step, finish: Finish | None = None) -> list[Judged]:
+    """Each member judged, in their order; 0 workers is as many as are worth it."""
+    one = partial(judged_member, finish=finish)
+    count = workers or workers_for(len(members))
+    found: list[Judged | None] = [None] * len(members)
+    pairs = enumerate(map(one, members)) if count == 1 else _in_pool(members, one, count)
+    for done, (place, answer) in enumerate(pairs, 1):
+        found[place] = answer
+        if done % CHUNK == 0 or done == len(members):
+            step(f"judging {len(members)} instances", done / len(members))
+    return [answer for answer in found if answer is not None]
+
+
+def workers_for(members: int) -> int:
+    """As many as there are processors to use, and no more than have something to do."""
+    if members < FEW:
+        return 1
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(usable, members // CHUNK))
+
+
+def judged_member(member: Member, finish: Finish | None = None) -> Judged:
+    """One member; whatever is raised on the way becomes its verdict."""
+    try:
+        case = next(snapshot_of(member).cases())
+        report = judge(case, brief=True)
+        if finish and report.findings:
+            report = finish(report, case)
+        found = judged_instance(member, case, report)
+        return found._replace(instance=with_own_verdict(held_back(found.instance, member.down), member))
+    except Exception as error:  # noqa: BLE001 (one instance must never end the judgement of the others)
+        return unjudged(member, f"this is a bug in unslow: {type(error).__name__}: {error}")
+
+
+def judged_instance(member: Member, case: Case, report: SubjectReport) -> Judged:
+    """The instance that a report is about, with its losses, and its facts to compare it by."""
+    seen, by_itself = case.run.traffic.value_or(None), named_by_itself(member)
+    lost = loss_of(case, report, member.window_s, by_itself)
+    instance = Instance(
+        key=member.key,
+        host=member.host_name,
+        labels=member.labels,
+        runtime=case.runtime.name.value_or(report.runtime),
+        version=case.runtime.version.value_or(""),
+        model=report.model,
+        devices=tuple(name for name in report.devices if name != UNKNOWN_HARDWARE),
+        gpus=gpus_held(case),
+        verdict=report.verdict,
+        summary=report.summary,
+        phase=report.phase,
+        running=seen.running if seen else None,
+        at_once=(seen.each_among or None) if seen else None,
+        tokens_per_s=seen.tokens_per_s.value_or(None) if seen else None,
+        measured=report.measured,
+        expected=report.expected,
+        findings=report.findings,
+        by_itself=by_itself,
+        cannot_tell=len(report.cannot_tell),
+        lost=lost.loss,
+        lost_by=lost.by_cause,
+        notes=(*notes_on(member), *report.notes),
+    )
+    return Judged(instance, flat_facts(case))
 
 
 def named_by_itself(member: Member) -> tuple[str, ...]:
@@ -51,6 +132,17 @@ def notes_on(member: Member) -> tuple[str, ...]:
         untold = "nothing tells when `unslow exporter` on its machine looked, so what it says is not taken"
         return (*member.doubts, untold)
     return (*member.doubts, f"`unslow exporter` on its machine has not looked for {own.age_s / 3600:.0f} hours")
+
+
+def held_back(instance: Instance, down: str) -> Instance:
+    """The same, without a verdict that what was read does not carry; what made it slow before is kept."""
+    if not down:
+        return instance
+    if instance.verdict != "normal":
+        return msgspec.structs.replace(instance, notes=(*instance.notes, down))
+    lost = Loss(idle_gpu_hours=instance.lost.idle_gpu_hours, because=down)
+    summary = f"It can't be told whether this is slow: {down}."
+    return msgspec.structs.replace(instance, verdict="cannot_tell", summary=summary, lost=lost)
 
 
 def with_own_verdict(instance: Instance, member: Member) -> Instance:
@@ -101,99 +193,6 @@ def _is_fresh(own: OwnDiagnosis) -> bool:
     return own.age_s is not None and own.age_s <= STALE_S
 
 
-def held_back(instance: Instance, down: str) -> Instance:
-    """The same, without a verdict that what was read does not carry; what made it slow before is kept."""
-    if not down:
-        return instance
-    if instance.verdict != "normal":
-        return msgspec.structs.replace(instance, notes=(*instance.notes, down))
-    lost = Loss(idle_gpu_hours=instance.lost.idle_gpu_hours, because=down)
-    summary = f"It can't be told whether this is slow: {down}."
-    return msgspec.structs.replace(instance, verdict="cannot_tell", summary=summary, lost=lost)
-
-
-UNKNOWN_HARDWARE = "unknown hardware"  # As the judge calls it; no name of a device
-
-
-def judged_instance(member: Member, case: Case, report: SubjectReport) -> Judged:
-    """The instance that a report is about, with its losses, and its facts to compare it by."""
-    seen, by_itself = case.run.traffic.value_or(None), named_by_itself(member)
-    lost = loss_of(case, report, member.window_s, by_itself)
-    instance = Instance(
-        key=member.key,
-        host=member.host_name,
-        labels=member.labels,
-        runtime=case.runtime.name.value_or(report.runtime),
-        version=case.runtime.version.value_or(""),
-        model=report.model,
-        devices=tuple(name for name in report.devices if name != UNKNOWN_HARDWARE),
-        gpus=gpus_held(case),
-        verdict=report.verdict,
-        summary=report.summary,
-        phase=report.phase,
-        running=seen.running if seen else None,
-        at_once=(seen.each_among or None) if seen else None,
-        tokens_per_s=seen.tokens_per_s.value_or(None) if seen else None,
-        measured=report.measured,
-        expected=report.expected,
-        findings=report.findings,
-        by_itself=by_itself,
-        cannot_tell=len(report.cannot_tell),
-        lost=lost.loss,
-        lost_by=lost.by_cause,
-        notes=(*notes_on(member), *report.notes),
-    )
-    return Judged(instance, flat_facts(case))
-
-
-# A judgement takes some milliseconds and shares nothing with the next, so a large fleet is cut into chunks for a pool
-# of processes. Whatever goes wrong with one member stays with it: one that raises is judged "cannot tell", with the
-# reason; a process that dies takes its chunk with it, which is then judged member by member, apart from the others.
-
-FEW = 64  # Members that one process judges before another has started
-CHUNK = 32
-"""Members that are judged between two messages: a third of a second, and what is judged anew where a process dies."""
-MOST_WAITING = 3  # Chunks for each process that are on their way: more would only take memory
-
-Step = Callable[[str, float], None]  # Is told what is being done, and how much of it is done
-Finish = Callable[[SubjectReport, Case], SubjectReport]
-"""What is done with the report on one case before it is kept; it travels to other processes, so it has a name there."""
-
-
-def judged(members: Sequence[Member], workers: int, step: Step, finish: Finish | None = None) -> list[Judged]:
-    """Each member judged, in their order; 0 workers is as many as are worth it."""
-    one = partial(judged_member, finish=finish)
-    count = workers or workers_for(len(members))
-    found: list[Judged | None] = [None] * len(members)
-    pairs = enumerate(map(one, members)) if count == 1 else _in_pool(members, one, count)
-    for done, (place, answer) in enumerate(pairs, 1):
-        found[place] = answer
-        if done % CHUNK == 0 or done == len(members):
-            step(f"judging {len(members)} instances", done / len(members))
-    return [answer for answer in found if answer is not None]
-
-
-def workers_for(members: int) -> int:
-    """As many as there are processors to use, and no more than have something to do."""
-    if members < FEW:
-        return 1
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, min(usable, members // CHUNK))
-
-
-def judged_member(member: Member, finish: Finish | None = None) -> Judged:
-    """One member; whatever is raised on the way becomes its verdict."""
-    try:
-        case = next(snapshot_of(member).cases())
-        report = judge(case, brief=True)
-        if finish and report.findings:
-            report = finish(report, case)
-        found = judged_instance(member, case, report)
-        return found._replace(instance=with_own_verdict(held_back(found.instance, member.down), member))
-    except Exception as error:  # noqa: BLE001 (one instance must never end the judgement of the others)
-        return unjudged(member, f"this is a bug in unslow: {type(error).__name__}: {error}")
-
-
 def unjudged(member: Member, why: str) -> Judged:
     """A member that nothing can be said of."""
     instance = Instance(
@@ -208,11 +207,6 @@ def unjudged(member: Member, why: str) -> Judged:
         notes=(*notes_on(member), why[:300]),
     )
     return Judged(instance, {})
-
-
-Placed = tuple[int, Judged]
-One = Callable[[Member], Judged]
-Chunk = list[tuple[int, Member]]
 
 
 def _in_pool(members: Sequence[Member], one: One, workers: int) -> Iterator[Placed]:
@@ -271,7 +265,7 @@ def _pool(workers: int) -> ProcessPoolExecutor:
     way = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
     context = multiprocessing.get_context(way)
     if way == "forkserver":
-        context.set_forkserver_preload(["unslow.fleet.preload"])
+        context.set_forkserver_preload(["unslow.fleet.forkserver_preload"])
     # Ctrl-C is for the process that asked: it ends the others
     ignored = (signal.SIGINT, signal.SIG_IGN)
     return ProcessPoolExecutor(workers, mp_context=context, initializer=signal.signal, initargs=ignored)

@@ -1,4 +1,17 @@
-"""What an instance does not give: tokens per second, the GPU-hours that they take, and which causes they belong to."""
+"""What an instance does not give: tokens per second, the GPU-hours that they take, and which causes they belong to.
+
+The loss is what the time in which it worked would give more with what was found cured. Where users ask for no more,
+they get the same sooner, and the time is free for others. It is:
+- of answers, its tokens per second times (achievable / measured - 1), both for one request at the load that it had.
+  Only where it is judged slow, and either slower than the achievable interval or slowed by a cause with a price:
+  within the interval no more than the prices say is lost;
+- of time that requests lose to loading or to their prompts, the share of their time that this is;
+- of requests that wait for a place, what each would get if it had one: they get nothing now. The steps that they
+  share then take longer for all, which is counted against it where physics knows by how much. It is counted where
+  the queue is what is slow, and at most so much that all present requests together get what is achievable.
+GPU-hours are the GPUs times the hours in which it worked times the share of the speed that is missing, so never more
+than there were. Hours in which it answered nobody are counted apart: nothing is wrong with an idle GPU.
+"""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -17,8 +30,25 @@ from unslow.think.judge.summary import as_lack, why_untold
 from unslow.think.report import Range, SubjectReport
 
 UNEXPLAINED = ""  # In place of a cause: what is lost and no finding has a price for
+NOBODY_ASKED = "nobody asked it anything in the window"
+_ONLY_WAITING = "how fast its answers should come is not known, so only what requests wait is counted"
+_NOT_IN_TOKENS = (
+    "its answers come as fast as they should, and what is slow about it costs no tokens that can be counted"
+)
+_WAITS_INSIDE = ("load", "prefill")
+"""Phases in which a request loses time inside the server; a queue is counted by those who wait in it."""
 _ALSO_SLOW_ANSWERS = frozenset({"kv_cache_preemption"})
 """Causes of another phase that slow answers too: what is thrown out is computed again, in steps that all share."""
+MOST_SHARE = 0.9  # Of a request's time that a cause may be said to take: prices and traffic are of different moments
+_HARDLY_ANY = 1e-3  # Requests at once: one in so long a time loses nothing worth counting
+_HOUR_S = 3600.0
+
+
+class Lost(NamedTuple):
+    """The loss of an instance, and how much of its tokens each cause takes."""
+
+    loss: Loss
+    by_cause: dict[str, float]
 
 
 class Missing(NamedTuple):
@@ -27,92 +57,6 @@ class Missing(NamedTuple):
     answers: float | None
     requests: dict[str, float]  # By cause: of the time that requests lose inside the server
     waiting: float
-
-
-def by_cause(report: SubjectReport, missing: Missing, by_itself: Sequence[str]) -> dict[str, float]:
-    """The missing tokens by cause; what no price explains is of what the exporter names first, else unexplained."""
-    taken = dict(missing.requests)
-    rate, best = report.measured.get(DECODE), report.expected.achievable.get(DECODE)
-    for amount, phase, whole_s in (
-        (missing.answers or 0.0, "decode", max(0.0, 1.0 / rate - 1.0 / best.mid) if rate and best else 0.0),
-        (missing.waiting, "queue", 0.0),
-    ):
-        for cause, share in _shares(report, phase, whole_s).items():
-            taken[cause] = taken.get(cause, 0.0) + amount * share
-    rest = taken.pop(UNEXPLAINED, 0.0)
-    named = by_itself[0] if by_itself else UNEXPLAINED
-    taken[named] = taken.get(named, 0.0) + rest
-    return {cause: amount for cause, amount in taken.items() if amount > 0}
-
-
-def _shares(report: SubjectReport, phase: str, whole_s: float) -> dict[str, float]:
-    """How much of what is lost in a phase each cause stands for, in all one."""
-    # What follows from another finding has no price of its own
-    explained = {name for f in report.findings for name in f.explains}
-    roots = [f for f in report.findings if f.cause not in explained]
-    priced = {f.cause: f.cost.seconds for f in roots if f.phase == phase and f.cost and f.cost.seconds > 0}
-    if priced:
-        whole = max(whole_s, sum(priced.values()))
-        shares = {cause: seconds / whole for cause, seconds in priced.items()}
-        return shares | {UNEXPLAINED: max(0.0, 1.0 - sum(shares.values()))}
-    unpriced = [f.cause for f in roots if f.phase == phase or f.cause in _ALSO_SLOW_ANSWERS]
-    unpriced += [f.cause for f in roots if f.cost is None]
-    return {unpriced[0] if unpriced else UNEXPLAINED: 1.0}
-
-
-def gpus_held(case: Case) -> int | None:
-    """How many GPUs the instance has for itself; None where nothing tells."""
-    if isinstance(case.machine.gpus, Known):
-        return len(gpus_of(case))
-    if uses_no_gpu(case):
-        return 0
-    runtime = case.runtime
-    if isinstance(runtime.tensor_parallel, Known):
-        return int(runtime.tensor_parallel.value * runtime.pipeline_parallel.value_or(1)) or None
-    return None
-
-
-def worked_share(case: Case, report: SubjectReport) -> float | None:
-    """The share of the window in which it answered somebody; None where nobody watched."""
-    traffic = case.run.traffic.value_or(None)
-    if case.runtime.state.value_or("") == "asleep":
-        return 0.0
-    if traffic is None:
-        return None
-    rate, given = report.measured.get(DECODE), traffic.tokens_per_s.value_or(0.0)
-    answering = max(traffic.running, given / rate if rate else 0.0)  # scrapes miss short requests
-    return min(1.0, answering / max(1.0, traffic.each_among))
-
-
-# The loss is what the time in which it worked would give more with what was found cured. Where users ask for no more,
-# they get the same sooner, and the time is free for others. It is:
-# - of answers, its tokens per second times (achievable / measured - 1), both for one request at the load that it had.
-#   Only where it is judged slow, and either slower than the achievable interval or slowed by a cause with a price:
-#   within the interval no more than the prices say is lost;
-# - of time that requests lose to loading or to their prompts, the share of their time that this is;
-# - of requests that wait for a place, what each would get if it had one: they get nothing now. The steps that they
-#   share then take longer for all, which is counted against it where physics knows by how much. It is counted where
-#   the queue is what is slow, and at most so much that all present requests together get what is achievable.
-# GPU-hours are the GPUs times the hours in which it worked times the share of the speed that is missing, so never more
-# than there were. Hours in which it answered nobody are counted apart: nothing is wrong with an idle GPU.
-
-MOST_SHARE = 0.9  # Of a request's time that a cause may be said to take: prices and traffic are of different moments
-_HARDLY_ANY = 1e-3  # Requests at once: one in so long a time loses nothing worth counting
-_HOUR_S = 3600.0
-NOBODY_ASKED = "nobody asked it anything in the window"
-_ONLY_WAITING = "how fast its answers should come is not known, so only what requests wait is counted"
-_NOT_IN_TOKENS = (
-    "its answers come as fast as they should, and what is slow about it costs no tokens that can be counted"
-)
-_WAITS_INSIDE = ("load", "prefill")
-"""Phases in which a request loses time inside the server; a queue is counted by those who wait in it."""
-
-
-class Lost(NamedTuple):
-    """The loss of an instance, and how much of its tokens each cause takes."""
-
-    loss: Loss
-    by_cause: dict[str, float]
 
 
 def loss_of(case: Case, report: SubjectReport, window_s: float, by_itself: Sequence[str] = ()) -> Lost:
@@ -143,6 +87,30 @@ def loss_of(case: Case, report: SubjectReport, window_s: float, by_itself: Seque
     spent = None if busy is None else busy * lost / (lost + given) if lost else 0.0
     loss = Loss(tokens_per_s=lost, gpu_hours=spent, idle_gpu_hours=idle, because=because)
     return Lost(loss, by_cause(report, missing, by_itself))
+
+
+def gpus_held(case: Case) -> int | None:
+    """How many GPUs the instance has for itself; None where nothing tells."""
+    if isinstance(case.machine.gpus, Known):
+        return len(gpus_of(case))
+    if uses_no_gpu(case):
+        return 0
+    runtime = case.runtime
+    if isinstance(runtime.tensor_parallel, Known):
+        return int(runtime.tensor_parallel.value * runtime.pipeline_parallel.value_or(1)) or None
+    return None
+
+
+def worked_share(case: Case, report: SubjectReport) -> float | None:
+    """The share of the window in which it answered somebody; None where nobody watched."""
+    traffic = case.run.traffic.value_or(None)
+    if case.runtime.state.value_or("") == "asleep":
+        return 0.0
+    if traffic is None:
+        return None
+    rate, given = report.measured.get(DECODE), traffic.tokens_per_s.value_or(0.0)
+    answering = max(traffic.running, given / rate if rate else 0.0)  # scrapes miss short requests
+    return min(1.0, answering / max(1.0, traffic.each_among))
 
 
 def missing_tokens(case: Case, report: SubjectReport, traffic: Traffic, given: float) -> Missing:
@@ -201,3 +169,34 @@ def _of_requests(case: Case, report: SubjectReport, traffic: Traffic, given: flo
     share = min(MOST_SHARE, together)
     lost = whole * share / (1.0 - share)
     return {cause: lost * part / together for cause, part in shares.items() if part > 0}
+
+
+def by_cause(report: SubjectReport, missing: Missing, by_itself: Sequence[str]) -> dict[str, float]:
+    """The missing tokens by cause; what no price explains is of what the exporter names first, else unexplained."""
+    taken = dict(missing.requests)
+    rate, best = report.measured.get(DECODE), report.expected.achievable.get(DECODE)
+    for amount, phase, whole_s in (
+        (missing.answers or 0.0, "decode", max(0.0, 1.0 / rate - 1.0 / best.mid) if rate and best else 0.0),
+        (missing.waiting, "queue", 0.0),
+    ):
+        for cause, share in _shares(report, phase, whole_s).items():
+            taken[cause] = taken.get(cause, 0.0) + amount * share
+    rest = taken.pop(UNEXPLAINED, 0.0)
+    named = by_itself[0] if by_itself else UNEXPLAINED
+    taken[named] = taken.get(named, 0.0) + rest
+    return {cause: amount for cause, amount in taken.items() if amount > 0}
+
+
+def _shares(report: SubjectReport, phase: str, whole_s: float) -> dict[str, float]:
+    """How much of what is lost in a phase each cause stands for, in all one."""
+    # What follows from another finding has no price of its own
+    explained = {name for f in report.findings for name in f.explains}
+    roots = [f for f in report.findings if f.cause not in explained]
+    priced = {f.cause: f.cost.seconds for f in roots if f.phase == phase and f.cost and f.cost.seconds > 0}
+    if priced:
+        whole = max(whole_s, sum(priced.values()))
+        shares = {cause: seconds / whole for cause, seconds in priced.items()}
+        return shares | {UNEXPLAINED: max(0.0, 1.0 - sum(shares.values()))}
+    unpriced = [f.cause for f in roots if f.phase == phase or f.cause in _ALSO_SLOW_ANSWERS]
+    unpriced += [f.cause for f in roots if f.cost is None]
+    return {unpriced[0] if unpriced else UNEXPLAINED: 1.0}

@@ -14,7 +14,7 @@ class Reading(NamedTuple):
 
 
 class MemberGpu(msgspec.Struct, frozen=True, kw_only=True):
-    """A GPU that belongs to the engine; `readings` by the names of `quantities.GPU`."""
+    """A GPU that belongs to the engine; `readings` by the names of `GPU`."""
 
     index: int
     name: str = ""
@@ -42,7 +42,7 @@ class OwnDiagnosis(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Member(msgspec.Struct, frozen=True, kw_only=True):
-    """One engine; `engine`, `host` and the GPUs' readings by the names of `quantities`."""
+    """One engine; `engine`, `host` and the GPUs' readings by the names of `ENGINE`, `HOST` and `GPU`."""
 
     key: str
     """Unique in the fleet and short, such as `namespace/pod` or `host:port`."""
@@ -68,96 +68,6 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     """Why it is not there now, where Prometheus tried to scrape it and could not; what was read is of before."""
     doubts: tuple[str, ...] = ()
     """What a reader must know: restarted within the window, twice the same labels, scraped only half of the time."""
-
-
-Raw = Mapping[str, tuple[int, float, str]]
-_MEANS = ("token_gap_s", "first_token_s", "queue_s", "request_s", "prompt_tokens", "answer_tokens")
-_SHARES = {"prefix_hit_rate": ("prefix_hits", "prefix_queries"), "draft_acceptance": ("drafts_accepted", "drafts_made")}
-RATIOS = {name: (f"{name}_sum", f"{name}_count") for name in _MEANS} | _SHARES
-"""What Prometheus divides itself: one series in its answer instead of two."""
-_BUSY = {"decode_tokens_per_busy_s": ("decode_tokens", "decode_busy_s")}
-_AS_READ = (
-    "up", "samples", "running", "running_spread", "waiting", "generated_tokens_per_s",
-    "prompt_tokens_per_s", "preemptions", "cache_used", "places", "context_tokens",
-    "kv_tokens", "asleep", "draft_acceptance", "running_before",
-)  # fmt: skip
-COUNTED = (*_MEANS, *_SHARES, *_BUSY, "generated_tokens_per_s", "prompt_tokens_per_s", "preemptions",
-           "tokens_counted")  # fmt: skip
-"""What comes from counters: all of it is wrong where two targets write the same series."""
-_HELD = ("thermal_throttled", "power_throttled")
-LEAST = 1.0  # Of events in the window: an increase of less is a rest of extrapolation
-_ENOUGH = 50.0  # Of tokens: fewer say more of first tokens than of speed
-_BEFORE = {"token_gap_before_s": "token_gap_s", "decode_tokens_per_busy_s_before": "decode_tokens_per_busy_s"}
-
-
-def engine_readings(raw: Raw, window_s: float) -> dict[str, Reading]:
-    """The readings of `quantities.ENGINE` that can be told."""
-    found = {name: Reading(raw[name][1], raw[name][2]) for name in _AS_READ if name in raw}
-    means = {
-        name: Reading(raw[name][1], raw[name][2]) if name in raw else _quotient(raw, top, bottom)
-        for name, (top, bottom) in RATIOS.items()
-    }
-    means |= {name: _quotient(raw, top, bottom, 0.0) for name, (top, bottom) in _BUSY.items()}
-    for name, now in _BEFORE.items():
-        top, bottom = (f"{now}_sum", f"{now}_count") if now in _MEANS else _BUSY[now]
-        means[name] = _quotient(raw, f"before.{top}", f"before.{bottom}", 0.0 if now in _BUSY else _ENOUGH)
-    found |= {name: reading for name, reading in means.items() if reading}
-    if "generated_tokens_per_s" in found:
-        rate = found["generated_tokens_per_s"]
-        found["tokens_counted"] = Reading(rate.value * window_s, rate.source)
-    for name in ("prefix_hit_rate", "cache_used", "draft_acceptance"):
-        if name in found and not 0 <= found[name].value <= 1 + 1e-6:
-            del found[name]  # more hits than questions: two things that don't belong together
-    return found
-
-
-def gpu_readings(raw: Raw) -> dict[str, Reading]:
-    """The readings of `quantities.GPU` that can be told."""
-    found = {name: Reading(value, source) for name, (_, value, source) in raw.items()}
-    free, reserved = found.get("vram_free_bytes"), found.pop("vram_reserved_bytes", None)
-    if free and "vram_used_max_bytes" in found and "vram_total_bytes" not in found:
-        used = found["vram_used_max_bytes"]
-        whole = used.value + free.value + (reserved.value if reserved else 0.0)
-        found["vram_total_bytes"] = Reading(whole, f"{used.source.partition(',')[0]} and {free.source}")
-    told, braked = found.pop("reasons_told", None), found.pop("power_braked", None)
-    shares = {name: min(1.0, found[name].value) for name in _HELD if name in found}
-    if told:
-        # One that is not among the answers never was; nor one of a metric that counts less than the one that is there
-        shares = {
-            name: shares.get(name, 0.0) if (name in raw and raw[name][0] <= raw["reasons_told"][0]) else 0.0
-            for name in _HELD
-        }
-    if braked and "power_throttled" in shares:
-        shares["power_throttled"] = min(1.0, shares["power_throttled"] + braked.value)
-    by = told.source.replace("the last of", "part of") if told else ""
-    return found | {name: Reading(share, by or found[name].source) for name, share in shares.items()}
-
-
-def host_readings(raw: Raw) -> dict[str, Reading]:
-    """The readings of `quantities.HOST` that can be told."""
-    found = {name: Reading(value, source) for name, (_, value, source) in raw.items()}
-    idle, free = found.pop("idle_cpus", None), found.pop("swap_free_bytes", None)
-    if idle and "cpus" in found:
-        found["busy_cpus"] = Reading(max(0.0, found["cpus"].value - idle.value), idle.source)
-    if free and "swap_total_bytes" in found:
-        found["swap_used_bytes"] = Reading(max(0.0, found["swap_total_bytes"].value - free.value), free.source)
-    return found
-
-
-def _quotient(raw: Raw, top: str, bottom: str, least: float = LEAST) -> Reading | None:
-    """A mean, where there was something to take it of."""
-    if top not in raw or bottom not in raw or raw[bottom][1] < least or raw[bottom][1] <= 0:
-        return None
-    if top.endswith("_tokens") and raw[top][1] < _ENOUGH:
-        return None
-    return Reading(raw[top][1] / raw[bottom][1], source_of_ratio(top, raw[top][2], raw[bottom][2]))
-
-
-def source_of_ratio(top: str, above: str, below: str) -> str:
-    """Where a mean or a share comes from, by the sources of what was divided."""
-    if top.endswith("_sum"):
-        return below.replace("_count,", ",").replace("counted over", "mean of")
-    return f"{above.partition(',')[0]} by {below}"
 
 
 ENGINE = {
@@ -188,7 +98,6 @@ ENGINE = {
     "decode_tokens_per_busy_s_before": "decode_tokens_per_busy_s at that time",
     "running_before": "running at that time",
 }
-
 GPU = {
     "vram_total_bytes": "its memory", "vram_used_max_bytes": "the most that is in use",
     "vram_free_bytes": "the least",
@@ -203,7 +112,6 @@ GPU = {
     "power_throttled": "share in which a power limit or brake did",
     "pcie_generation": "now", "pcie_generation_max": "at most", "pcie_width": "now", "pcie_width_max": "at most",
 }  # fmt: skip
-
 HOST = {
     "cpus": "logical processors", "busy_cpus": "of them in use, mean", "load_1min": "mean",
     "memory_total_bytes": "", "memory_available_bytes": "the least", "swap_used_bytes": "the most",
@@ -215,3 +123,91 @@ HOST = {
     "quota_cpus": "of the engine's container", "cpu_throttled": "share of its periods that were cut short",
     "memory_limit_bytes": "of the engine's container", "numa_nodes": "memory nodes",
 }  # fmt: skip
+Raw = Mapping[str, tuple[int, float, str]]
+_MEANS = ("token_gap_s", "first_token_s", "queue_s", "request_s", "prompt_tokens", "answer_tokens")
+_SHARES = {"prefix_hit_rate": ("prefix_hits", "prefix_queries"), "draft_acceptance": ("drafts_accepted", "drafts_made")}
+RATIOS = {name: (f"{name}_sum", f"{name}_count") for name in _MEANS} | _SHARES
+"""What Prometheus divides itself: one series in its answer instead of two."""
+_BUSY = {"decode_tokens_per_busy_s": ("decode_tokens", "decode_busy_s")}
+_BEFORE = {"token_gap_before_s": "token_gap_s", "decode_tokens_per_busy_s_before": "decode_tokens_per_busy_s"}
+_AS_READ = (
+    "up", "samples", "running", "running_spread", "waiting", "generated_tokens_per_s",
+    "prompt_tokens_per_s", "preemptions", "cache_used", "places", "context_tokens",
+    "kv_tokens", "asleep", "draft_acceptance", "running_before",
+)  # fmt: skip
+COUNTED = (*_MEANS, *_SHARES, *_BUSY, "generated_tokens_per_s", "prompt_tokens_per_s", "preemptions",
+           "tokens_counted")  # fmt: skip
+"""What comes from counters: all of it is wrong where two targets write the same series."""
+_HELD = ("thermal_throttled", "power_throttled")
+LEAST = 1.0  # Of events in the window: an increase of less is a rest of extrapolation
+_ENOUGH = 50.0  # Of tokens: fewer say more of first tokens than of speed
+
+
+def engine_readings(raw: Raw, window_s: float) -> dict[str, Reading]:
+    """The readings of `ENGINE` that can be told."""
+    found = {name: Reading(raw[name][1], raw[name][2]) for name in _AS_READ if name in raw}
+    means = {
+        name: Reading(raw[name][1], raw[name][2]) if name in raw else _quotient(raw, top, bottom)
+        for name, (top, bottom) in RATIOS.items()
+    }
+    means |= {name: _quotient(raw, top, bottom, 0.0) for name, (top, bottom) in _BUSY.items()}
+    for name, now in _BEFORE.items():
+        top, bottom = (f"{now}_sum", f"{now}_count") if now in _MEANS else _BUSY[now]
+        means[name] = _quotient(raw, f"before.{top}", f"before.{bottom}", 0.0 if now in _BUSY else _ENOUGH)
+    found |= {name: reading for name, reading in means.items() if reading}
+    if "generated_tokens_per_s" in found:
+        rate = found["generated_tokens_per_s"]
+        found["tokens_counted"] = Reading(rate.value * window_s, rate.source)
+    for name in ("prefix_hit_rate", "cache_used", "draft_acceptance"):
+        if name in found and not 0 <= found[name].value <= 1 + 1e-6:
+            del found[name]  # more hits than questions: two things that don't belong together
+    return found
+
+
+def _quotient(raw: Raw, top: str, bottom: str, least: float = LEAST) -> Reading | None:
+    """A mean, where there was something to take it of."""
+    if top not in raw or bottom not in raw or raw[bottom][1] < least or raw[bottom][1] <= 0:
+        return None
+    if top.endswith("_tokens") and raw[top][1] < _ENOUGH:
+        return None
+    return Reading(raw[top][1] / raw[bottom][1], source_of_ratio(top, raw[top][2], raw[bottom][2]))
+
+
+def source_of_ratio(top: str, above: str, below: str) -> str:
+    """Where a mean or a share comes from, by the sources of what was divided."""
+    if top.endswith("_sum"):
+        return below.replace("_count,", ",").replace("counted over", "mean of")
+    return f"{above.partition(',')[0]} by {below}"
+
+
+def gpu_readings(raw: Raw) -> dict[str, Reading]:
+    """The readings of `GPU` that can be told."""
+    found = {name: Reading(value, source) for name, (_, value, source) in raw.items()}
+    free, reserved = found.get("vram_free_bytes"), found.pop("vram_reserved_bytes", None)
+    if free and "vram_used_max_bytes" in found and "vram_total_bytes" not in found:
+        used = found["vram_used_max_bytes"]
+        whole = used.value + free.value + (reserved.value if reserved else 0.0)
+        found["vram_total_bytes"] = Reading(whole, f"{used.source.partition(',')[0]} and {free.source}")
+    told, braked = found.pop("reasons_told", None), found.pop("power_braked", None)
+    shares = {name: min(1.0, found[name].value) for name in _HELD if name in found}
+    if told:
+        # One that is not among the answers never was; nor one of a metric that counts less than the one that is there
+        shares = {
+            name: shares.get(name, 0.0) if (name in raw and raw[name][0] <= raw["reasons_told"][0]) else 0.0
+            for name in _HELD
+        }
+    if braked and "power_throttled" in shares:
+        shares["power_throttled"] = min(1.0, shares["power_throttled"] + braked.value)
+    by = told.source.replace("the last of", "part of") if told else ""
+    return found | {name: Reading(share, by or found[name].source) for name, share in shares.items()}
+
+
+def host_readings(raw: Raw) -> dict[str, Reading]:
+    """The readings of `HOST` that can be told."""
+    found = {name: Reading(value, source) for name, (_, value, source) in raw.items()}
+    idle, free = found.pop("idle_cpus", None), found.pop("swap_free_bytes", None)
+    if idle and "cpus" in found:
+        found["busy_cpus"] = Reading(max(0.0, found["cpus"].value - idle.value), idle.source)
+    if free and "swap_total_bytes" in found:
+        found["swap_used_bytes"] = Reading(max(0.0, found["swap_total_bytes"].value - free.value), free.source)
+    return found

@@ -1,163 +1,58 @@
-"""The engines of a fleet with what belongs to each, what it was before, and what makes it doubtful."""
+"""Every engine of a fleet as a member, with what belongs to it, what it was before, and what makes it doubtful."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from unslow.catalog.prometheus import exporters_of
-from unslow.fleet.discovery import (
-    NOT_ANSWERED,
-    REPLICA,
-    Asking,
-    Engine,
-    Gpu,
-    Host,
-    Named,
-    first_of,
-    found_by,
-    host_names,
-    scope_of,
-    shown_label,
-    there_are,
-)
+from unslow.fleet.asking import NOT_ANSWERED, Asking
+from unslow.fleet.engines import BEFORE, REPLICA, Engine, Past, read_engines
+from unslow.fleet.joining import Gpu, Joined, Subject, Subjects, diagnosis, read_joined, read_subjects
+from unslow.fleet.labels import first_of, scope_of, shown_label, subject_key
 from unslow.fleet.member import COUNTED, Member, MemberGpu, Reading, engine_readings, gpu_readings, host_readings
+from unslow.fleet.pods import read_images_before, version_of, workload
 from unslow.fleet.prometheus.answers import without_collector
 from unslow.fleet.prometheus.client import Prometheus
 from unslow.fleet.queries import Labels, Options
-from unslow.fleet.reading import (
-    BEFORE,
-    Past,
-    Pod,
-    Subject,
-    Subjects,
-    diagnosis,
-    read_engines,
-    read_gpus,
-    read_hosts,
-    read_images_before,
-    read_pods,
-    read_subjects,
-    subject_key,
-    version_of,
-    workload,
-)
 from unslow.fleet.report import Kind, Statement
 
-# A GPU goes to the pod that it was given to; else to the one engine that has its host alone. Where several engines
-# share a host and nothing says whose a GPU is, nobody gets it: a reason is told in its place.
-
-T = TypeVar("T")
-NO_EXPORTER = {
-    "gpus": "no GPU exporter is scraped: add NVIDIA's dcgm-exporter or AMD's device metrics exporter",
-    "host": "no node exporter is scraped",
-}
-_NOT_FOUND = "no {what} exporter is found for its host: no labels say {names}, see --join host=LABEL"
-_SEVERAL = (
-    "several engines share its host and nothing says whose the GPUs are: {count} engines share {host}, so let the"
-    " exporter tell the pod, or give each engine a label gpu_ids in the scrape configuration"
+RESTARTED = "started anew within the window"
+GONE = "its series ended within the window: it is gone, or its clock is behind"
+MANY_FALLS = 3
+"""Falls of a counter: a program that starts twice in a quarter of an hour is possible, more is something else."""
+_FEW_SAMPLES = 3
+_OLD_S = 90.0  # Of the newest sample: more than a scrape interval of a minute
+_MOSTLY = 0.95
+_MODEL_HINT = (
+    "give its target a label in the scrape configuration: `labels: {model: NAME}`, NAME as on Hugging Face or of its"
+    " file; or say which label has it: --join model=LABEL"
 )
-
-
-class Joined(NamedTuple):
-    """What was found for one engine, and why nothing was."""
-
-    engine: Engine
-    gpus: list[Gpu]
-    host: Host | None
-    pod: Pod | None
-    names: list[str]  # Of its host, the most telling first
-    missing: dict[str, str]
-
-
-def read_joined(asking: Asking, options: Options, engines: list[Engine]) -> list[Joined]:
-    """Everything around the engines."""
-    labels, pods = options.labels(), read_pods(asking, options)
-    hosts, gpus = read_hosts(asking, options), read_gpus(asking, options)
-    by_name, by_pod, by_host = Named[Host](), Named[Gpu](), Named[Gpu]()
-    for host in hosts:
-        by_name.add_all(host.names, host)
-    for gpu in gpus:
-        by_pod.add(gpu.pod if gpu.pod[1] else None, gpu)
-        by_host.add_all(gpu.hosts, gpu)
-    found = [_placed(engine, labels, pods, by_name) for engine in engines]
-    here = [found_by(one.names, by_host, scope_of(one.engine.labels)) for one in found]
-    sharing = Counter(id(gpus[0]) for gpus in here if gpus)
-    # Where nobody answered where pods are and one of them is nowhere, it may be on any host
-    nowhere = any(not near and first_of(one.engine.labels, labels.pod) for one, near in zip(found, here, strict=True))
-    lost = f"{NOT_ANSWERED}: pods" if nowhere and "pods" in asking.failures.get("pods", ()) else ""
-    for one, near in zip(found, here, strict=True):
-        gpus_or_why = _own_gpus(one, near, labels, by_pod, sharing[id(near[0])] if near else 0, lost)
-        if not isinstance(gpus_or_why, str):
-            one.gpus.extend(gpus_or_why)
-        else:
-            one.missing["gpus"] = gpus_or_why if there_are(asking.counts, "gpu") else NO_EXPORTER["gpus"]
-        if not one.host and not there_are(asking.counts, "host"):
-            one.missing["host"] = NO_EXPORTER["host"]
-        elif not one.host and lost and first_of(one.engine.labels, labels.pod):
-            one.missing["host"] = lost
-        one.missing.update(asking.unanswered())
-    return found
-
-
-def _placed(engine: Engine, labels: Labels, pods: Named[Pod], by_name: Named[Host]) -> Joined:
-    scope, missing = scope_of(engine.labels), {}
-    pod = _only(pods.all((first_of(engine.labels, labels.namespace), first_of(engine.labels, labels.pod)), scope))
-    names = host_names(engine.labels, labels)
-    if pod:
-        names = [name for name in dict.fromkeys((pod.node, pod.host_ip, *names)) if name]
-    hosts = found_by(names, by_name, scope)
-    host = _only(hosts)
-    if hosts and not host:
-        missing["host"] = (
-            f"other hosts have the same name: {len(hosts)} hosts are called {names[0]}, and a label such as cluster"
-            " must tell them apart"
-        )
-    elif not host:
-        missing["host"] = _NOT_FOUND.format(what="node", names=_words(names))
-    else:
-        certain = bool(pod or first_of(engine.labels, labels.host))
-        names = list(dict.fromkeys((*names[:certain], *host.names, *names)))
-    return Joined(engine, [], host, pod, names, missing)
-
-
-def _words(names: list[str]) -> str:
-    return " or ".join(names[:3]) or "where the engine is"
-
-
-def _only(things: Sequence[T]) -> T | None:
-    return things[0] if len(things) == 1 else None
-
-
-def _own_gpus(
-    one: Joined, near: list[Gpu], labels: Labels, by_pod: Named[Gpu], sharing: int, lost: str
-) -> list[Gpu] | str:
-    """The GPUs of an engine, or why it gets none; `sharing` engines are where these GPUs are.
-
-    Where pods are `lost`, one of them may be where an engine seems to be alone.
-    """
-    told_of, pod = one.engine.labels, first_of(one.engine.labels, labels.pod)
-    if pod and (mine := by_pod.all((first_of(told_of, labels.namespace), pod), scope_of(told_of))):
-        return mine
-    if not near:
-        return _NOT_FOUND.format(what="GPU", names=_words(one.names))
-    numbers = first_of(told_of, labels.gpus).replace(" ", "").split(",")
-    if chosen := [gpu for gpu in near if str(gpu.index) in numbers]:
-        return chosen
-    if pod and any(gpu.pod[1] for gpu in near):
-        return f"no GPU is given to its pod by the exporter: it gives none of {one.names[0]} to the pod {pod}"
-    if sharing > 1:
-        return _SEVERAL.format(count=sharing, host=one.names[0])
-    return lost or near
-
-
-# In Kubernetes a new version comes in new pods: what the pods of the same workload were then stands for them all.
-
+_NAMED = 3  # Keys that stand for all that a statement is about
+_KINDS = (
+    ("labels say", "none is scraped there, or labels don't join",
+     "scrape one on each host, or say which label names the host: --join host=LABEL"),
+    ("engines share", "several engines share a host",
+     "let the exporter tell the pods, or give each engine a label gpu_ids in the scrape configuration"),
+    ("by the exporter: it gives none", "the exporter gives their pods none", ""),
+    ("hosts are called", "hosts with the same name", "a label such as cluster must tell them apart"),
+)  # fmt: skip
+"""Words of a reason, the same without what is different for each engine, and what to do."""
 _Raw = dict[str, tuple[int, float, str]]
 _Whose = tuple[str, str, tuple[tuple[str, str], ...]]
 
 
+class Members(NamedTuple):
+    """Every engine, and what a reader must know before trusting it."""
+
+    members: list[Member]
+    statements: tuple[Statement, ...]
+
+
 class Before:
-    """The past of every engine that has one."""
+    """The past of every engine that has one.
+
+    In Kubernetes a new version comes in new pods: what the pods of the same workload were then stands for them all.
+    """
 
     def __init__(self, asking: Asking, engines: Iterable[Engine], pasts: Iterable[Past], labels: Labels) -> None:
         self._labels = labels
@@ -201,157 +96,6 @@ class Before:
         if not pod:
             return "", labels.get("instance", ""), scope
         return first_of(labels, self._labels.namespace), workload(pod), scope
-
-
-def _together(group: list[Past]) -> _Raw:
-    """What was counted, added up; of gauges the mean."""
-    found: _Raw = {}
-    for past in group:
-        for name, (order, value, source) in past.raw.items():
-            held = found.get(name, (order, 0.0, source))
-            found[name] = (min(order, held[0]), held[1] + value, source)
-    running = f"{BEFORE}running"
-    if running in found:
-        order, value, source = found[running]
-        found[running] = (order, value / sum(running in past.raw for past in group), source)
-    return found
-
-
-RESTARTED = "started anew within the window"
-GONE = "its series ended within the window: it is gone, or its clock is behind"
-MANY_FALLS = 3
-"""Falls of a counter: a program that starts twice in a quarter of an hour is possible, more is something else."""
-_FEW_SAMPLES = 3
-_OLD_S = 90.0  # Of the newest sample: more than a scrape interval of a minute
-_MOSTLY = 0.95
-_MODEL_HINT = (
-    "give its target a label in the scrape configuration: `labels: {model: NAME}`, NAME as on Hugging Face or of its"
-    " file; or say which label has it: --join model=LABEL"
-)
-_NAMED = 3  # Keys that stand for all that a statement is about
-
-
-def doubts_of(engine: Engine) -> list[str]:
-    """What is wrong with how an engine was seen."""
-    found, falls = [], _falls(engine)
-    if not engine.sound:
-        found.append("nothing tells whether its counters began anew, so nothing that they count is taken")
-    if falls >= MANY_FALLS:
-        often = "two targets with the same labels, or it starts again and again"
-        found.append(f"its counters began anew {falls:.0f} times: {often}")
-    elif falls:
-        found.append(RESTARTED)
-    if not engine.ages:
-        found.append(GONE)
-    elif (age := min(engine.ages)) > _OLD_S:
-        found.append(f"its newest sample is {age:.0f} s old: scraped rarely, or a clock is behind")
-    if "up" in engine.raw and (share := engine.raw["up"][1]) < _MOSTLY:
-        found.append(f"it was scraped in {share:.0%} of the window")
-    if engine.samples < _FEW_SAMPLES:
-        found.append(f"only {engine.samples:.0f} scrapes in the window")
-    if len(engine.models) > 1:
-        found.append(f"it serves {len(engine.models)} models: {', '.join(sorted(engine.models)[:3])}")
-    return found
-
-
-def down_of(engine: Engine) -> str:
-    """Why it is not there now: its series ended, and not because nobody asks it any more."""
-    if engine.ages or "up" not in engine.raw or (share := engine.raw["up"][1]) >= _MOSTLY:
-        return ""
-    return f"it is down: the last scrapes of it failed, and it was there for {share:.0%} of the window"
-
-
-def broken(engine: Engine) -> bool:
-    """Whether nothing that was counted can be trusted: two targets may write one series, or nobody told."""
-    return not engine.sound or _falls(engine) >= MANY_FALLS
-
-
-def _falls(engine: Engine) -> float:
-    """How often it began anew, by its counters or by when its process says that it started."""
-    return max(engine.raw[name][1] if name in engine.raw else 0.0 for name in ("resets", "starts"))
-
-
-def statements_of(
-    engines: Sequence[Engine], members: Sequence[Member], gone: Mapping[str, int], span_s: float
-) -> list[Statement]:
-    """What holds for many, said once."""
-    found: list[Statement] = []
-
-    def say(kind: Kind, those: Sequence[str], text: str, hint: str = "") -> None:
-        if count := len(those):
-            words = text.format(n=f"{count:,}", s="" if count == 1 else "s", es="s" if count == 1 else "")
-            such_as = tuple(sorted(those)[:_NAMED])
-            found.append(Statement(kind=kind, text=words, hint=hint, instances=count, such_as=such_as))
-
-    def doubt(*begins: str) -> list[str]:
-        return [one.key for one in members if any(doubt.startswith(begins) for doubt in one.doubts)]
-
-    twice, jobs = ([one.key for one in engines if one.replicas > 1], [one.key for one in engines if one.twice > 1])
-    say("duplicates", twice, "{n} engine{s} scraped by more than one Prometheus: each is counted once")
-    say("duplicates", jobs, "{n} engine{s} scraped by more than one job: each is counted once", "drop one of the jobs")
-    falling = "the counters of {n} engine{s} fall again and again: nothing that they count is taken"
-    say("duplicates", doubt("its counters began"), falling, "give every target labels of its own")
-    say("down", doubt("it was scraped in"), "{n} engine{s} could not be scraped all the time")
-    ended = "the series of {n} engine{s} ended within the window: gone, or with a clock that is behind"
-    say("stale", doubt(GONE), ended)
-    say("skew", doubt("its newest sample"), "the newest samples of {n} engine{s} are old", "check the writers' clocks")
-    say("note", doubt(RESTARTED), "{n} engine{s} started anew within the window")
-    if span_s and gone:
-        ago = f"{span_s / 86400:g} days" if span_s >= 2 * 86400 else f"{span_s / 3600:g} hours"
-        count, such_as = sum(gone.values()), tuple(sorted(gone)[:_NAMED])
-        text = f"{count:,} engine{'' if count == 1 else 's'} of {ago} ago not there now"
-        found.append(Statement(kind="note", text=text, instances=count, such_as=such_as))
-    _say_missing(members, say)
-    return found
-
-
-def _say_missing(members: Sequence[Member], say: Callable[..., None]) -> None:
-    unnamed: dict[str, list[str]] = defaultdict(list)
-    reasons: dict[tuple[str, str, str], list[str]] = defaultdict(list)
-    for member in members:
-        if not member.model and member.engine:
-            unnamed[member.runtime].append(member.key)
-        for what, word in (("gpus", "GPUs"), ("host", "host")):
-            text = member.missing.get(what, "")
-            if text and not text.startswith(NOT_ANSWERED):
-                known = ((kind, hint) for words, kind, hint in _KINDS if words in text)
-                kind, hint = next(known, text.partition(": ")[::2])
-                reasons[word, kind, hint].append(member.key)
-    for runtime, those in sorted(unnamed.items()):
-        say("labels", those, f"nothing says which model {{n}} engine{{s}} of {runtime} serve{{es}}", _MODEL_HINT)
-    for (word, reason, hint), those in sorted(reasons.items()):
-        plain = reason.replace("{", "").replace("}", "")
-        say("missing", those, f"nothing is known of the {word} of {{n}} engine{{s}}: {plain}", hint)
-
-
-_KINDS = (
-    ("labels say", "none is scraped there, or labels don't join",
-     "scrape one on each host, or say which label names the host: --join host=LABEL"),
-    ("engines share", "several engines share a host",
-     "let the exporter tell the pods, or give each engine a label gpu_ids in the scrape configuration"),
-    ("by the exporter: it gives none", "the exporter gives their pods none", ""),
-    ("hosts are called", "hosts with the same name", "a label such as cluster must tell them apart"),
-)  # fmt: skip
-"""Words of a reason, the same without what is different for each engine, and what to do."""
-
-
-def nothing_found(*, narrowed: bool) -> Statement:
-    """What to say where no runtime's series are there."""
-    anchors = ", ".join(sorted(one.anchor for one in exporters_of("engine").values()))
-    return Statement(
-        kind="missing",
-        text=f"Prometheus has no series of a runtime in this window{' that match' if narrowed else ''}",
-        hint=("ask without --match and --engines; or " if narrowed else "")
-        + "let Prometheus scrape /metrics of each engine: vLLM and TGI serve it, llama-server with --metrics, SGLang "
-        f"with --enable-metrics; for any other run `unslow exporter` beside it (looked for {anchors})",
-    )
-
-
-class Members(NamedTuple):
-    """Every engine, and what a reader must know before trusting it."""
-
-    members: list[Member]
-    statements: tuple[Statement, ...]
 
 
 @without_collector()
@@ -450,4 +194,123 @@ def _only_own(subject: Subject, options: Options, now_s: float) -> Member:
         info={f"unslow_{name}": value for name, value in subject.info.items()},
         own=diagnosis(subject, now_s),
         missing={"engine": "only `unslow exporter` on its machine tells of it: the runtime itself is not scraped"},
+    )
+
+
+def _together(group: list[Past]) -> _Raw:
+    """What was counted, added up; of gauges the mean."""
+    found: _Raw = {}
+    for past in group:
+        for name, (order, value, source) in past.raw.items():
+            held = found.get(name, (order, 0.0, source))
+            found[name] = (min(order, held[0]), held[1] + value, source)
+    running = f"{BEFORE}running"
+    if running in found:
+        order, value, source = found[running]
+        found[running] = (order, value / sum(running in past.raw for past in group), source)
+    return found
+
+
+def doubts_of(engine: Engine) -> list[str]:
+    """What is wrong with how an engine was seen."""
+    found, falls = [], _falls(engine)
+    if not engine.sound:
+        found.append("nothing tells whether its counters began anew, so nothing that they count is taken")
+    if falls >= MANY_FALLS:
+        often = "two targets with the same labels, or it starts again and again"
+        found.append(f"its counters began anew {falls:.0f} times: {often}")
+    elif falls:
+        found.append(RESTARTED)
+    if not engine.ages:
+        found.append(GONE)
+    elif (age := min(engine.ages)) > _OLD_S:
+        found.append(f"its newest sample is {age:.0f} s old: scraped rarely, or a clock is behind")
+    if "up" in engine.raw and (share := engine.raw["up"][1]) < _MOSTLY:
+        found.append(f"it was scraped in {share:.0%} of the window")
+    if engine.samples < _FEW_SAMPLES:
+        found.append(f"only {engine.samples:.0f} scrapes in the window")
+    if len(engine.models) > 1:
+        found.append(f"it serves {len(engine.models)} models: {', '.join(sorted(engine.models)[:3])}")
+    return found
+
+
+def down_of(engine: Engine) -> str:
+    """Why it is not there now: its series ended, and not because nobody asks it any more."""
+    if engine.ages or "up" not in engine.raw or (share := engine.raw["up"][1]) >= _MOSTLY:
+        return ""
+    return f"it is down: the last scrapes of it failed, and it was there for {share:.0%} of the window"
+
+
+def broken(engine: Engine) -> bool:
+    """Whether nothing that was counted can be trusted: two targets may write one series, or nobody told."""
+    return not engine.sound or _falls(engine) >= MANY_FALLS
+
+
+def _falls(engine: Engine) -> float:
+    """How often it began anew, by its counters or by when its process says that it started."""
+    return max(engine.raw[name][1] if name in engine.raw else 0.0 for name in ("resets", "starts"))
+
+
+def statements_of(
+    engines: Sequence[Engine], members: Sequence[Member], gone: Mapping[str, int], span_s: float
+) -> list[Statement]:
+    """What holds for many, said once."""
+    found: list[Statement] = []
+
+    def say(kind: Kind, those: Sequence[str], text: str, hint: str = "") -> None:
+        if count := len(those):
+            words = text.format(n=f"{count:,}", s="" if count == 1 else "s", es="s" if count == 1 else "")
+            such_as = tuple(sorted(those)[:_NAMED])
+            found.append(Statement(kind=kind, text=words, hint=hint, instances=count, such_as=such_as))
+
+    def doubt(*begins: str) -> list[str]:
+        return [one.key for one in members if any(doubt.startswith(begins) for doubt in one.doubts)]
+
+    twice, jobs = ([one.key for one in engines if one.replicas > 1], [one.key for one in engines if one.twice > 1])
+    say("duplicates", twice, "{n} engine{s} scraped by more than one Prometheus: each is counted once")
+    say("duplicates", jobs, "{n} engine{s} scraped by more than one job: each is counted once", "drop one of the jobs")
+    falling = "the counters of {n} engine{s} fall again and again: nothing that they count is taken"
+    say("duplicates", doubt("its counters began"), falling, "give every target labels of its own")
+    say("down", doubt("it was scraped in"), "{n} engine{s} could not be scraped all the time")
+    ended = "the series of {n} engine{s} ended within the window: gone, or with a clock that is behind"
+    say("stale", doubt(GONE), ended)
+    say("skew", doubt("its newest sample"), "the newest samples of {n} engine{s} are old", "check the writers' clocks")
+    say("note", doubt(RESTARTED), "{n} engine{s} started anew within the window")
+    if span_s and gone:
+        ago = f"{span_s / 86400:g} days" if span_s >= 2 * 86400 else f"{span_s / 3600:g} hours"
+        count, such_as = sum(gone.values()), tuple(sorted(gone)[:_NAMED])
+        text = f"{count:,} engine{'' if count == 1 else 's'} of {ago} ago not there now"
+        found.append(Statement(kind="note", text=text, instances=count, such_as=such_as))
+    _say_missing(members, say)
+    return found
+
+
+def _say_missing(members: Sequence[Member], say: Callable[..., None]) -> None:
+    unnamed: dict[str, list[str]] = defaultdict(list)
+    reasons: dict[tuple[str, str, str], list[str]] = defaultdict(list)
+    for member in members:
+        if not member.model and member.engine:
+            unnamed[member.runtime].append(member.key)
+        for what, word in (("gpus", "GPUs"), ("host", "host")):
+            text = member.missing.get(what, "")
+            if text and not text.startswith(NOT_ANSWERED):
+                known = ((kind, hint) for words, kind, hint in _KINDS if words in text)
+                kind, hint = next(known, text.partition(": ")[::2])
+                reasons[word, kind, hint].append(member.key)
+    for runtime, those in sorted(unnamed.items()):
+        say("labels", those, f"nothing says which model {{n}} engine{{s}} of {runtime} serve{{es}}", _MODEL_HINT)
+    for (word, reason, hint), those in sorted(reasons.items()):
+        plain = reason.replace("{", "").replace("}", "")
+        say("missing", those, f"nothing is known of the {word} of {{n}} engine{{s}}: {plain}", hint)
+
+
+def nothing_found(*, narrowed: bool) -> Statement:
+    """What to say where no runtime's series are there."""
+    anchors = ", ".join(sorted(one.anchor for one in exporters_of("engine").values()))
+    return Statement(
+        kind="missing",
+        text=f"Prometheus has no series of a runtime in this window{' that match' if narrowed else ''}",
+        hint=("ask without --match and --engines; or " if narrowed else "")
+        + "let Prometheus scrape /metrics of each engine: vLLM and TGI serve it, llama-server with --metrics, SGLang "
+        f"with --enable-metrics; for any other run `unslow exporter` beside it (looked for {anchors})",
     )

@@ -16,7 +16,17 @@ from unslow.think.report import Report, SubjectReport
 
 Dialect = Literal["openmetrics", "text"]
 MetricKind = Literal["gauge", "counter", "info"]
+TYPES: dict[Dialect, str] = {
+    "openmetrics": "application/openmetrics-text; version=1.0.0; charset=utf-8",
+    "text": "text/plain; version=0.0.4; charset=utf-8",
+}
 LONGEST_LABEL = 80  # Letters of a label's value: what a server calls itself may be endless
+MOST_SUBJECTS = 16  # In one answer: a machine with more servers is watched by several exporters, each with its TARGET
+VERDICTS = ("slow", "normal", "failed", "cannot_tell")
+PHASES = ("client", "queue", "load", "prefill", "decode")
+BOUNDS = ("low", "mid", "high")
+_ROOM = 32
+"""Letters of a runtime's and of a model's name in a key: with port and number it is as long as a label may be."""
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _PATH = re.compile(r"^(?:~|\.{0,2})?/|^[A-Za-z]:[\\/]|\\")
 _MOMENTS = 1e6  # Larger values with a fraction are seconds since 1970, or bytes
@@ -40,53 +50,93 @@ class Family(NamedTuple):
     unit: str = ""
 
 
-def families_text(families: Iterable[Family], dialect: Dialect) -> str:
-    """All families that have samples; OpenMetrics ends with a line that says so."""
-    lines = [line for family in families if family.samples for line in _lines(family, dialect)]
-    return "\n".join([*lines, *(["# EOF"] if dialect == "openmetrics" else [])]) + "\n"
+class LookState(NamedTuple):
+    """How looking went: of this the metrics tell too, as values without an age are none."""
+
+    success: bool = False  # Whether the last look told anything; before the first there is none
+    at_s: float | None = None  # When the last look that succeeded ended, in seconds since 1970
+    duration_s: float | None = None
+    failures: int = 0
+    seen_s: tuple[tuple[str, float], ...] = ()  # By the key of a subject: when its speed was last seen
+    answers: tuple[tuple[str, bool], ...] = ()  # By the key of a subject: whether it answers questions about its work
+    left_out: int = 0  # Servers that were found and are not watched, as there are too many
 
 
-def _lines(family: Family, dialect: Dialect) -> Iterable[str]:
-    sample_name = family.name + _SUFFIX[family.kind]
-    name, kind = family.name, family.kind
-    if dialect != "openmetrics":  # the older format knows no information metrics: they are gauges of 1
-        name, kind = sample_name, "gauge" if kind == "info" else kind
-    # The older format leaves quotes in a help text as they are
-    plain = family.help.replace("\\", r"\\").replace("\n", r"\n")
-    yield f"# HELP {name} {_escaped(family.help) if dialect == 'openmetrics' else plain}"
-    yield f"# TYPE {name} {kind}"
-    if family.unit and dialect == "openmetrics":
-        yield f"# UNIT {name} {family.unit}"
-    for sample in family.samples:
-        if math.isfinite(sample.value):
-            # To Prometheus an empty label is none
-            pairs = ",".join(f'{label}="{_escaped(value)}"' for label, value in sample.labels.items() if value)
-            yield f"{sample_name}{f'{{{pairs}}}' if pairs else ''} {_number(sample.value)}"
+class OwnCost(NamedTuple):
+    """What the exporter itself has used."""
+
+    cpu_s: float
+    resident_bytes: int | None
+    started_at_s: float
 
 
-def _escaped(value: str) -> str:
-    return value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+Samples = Callable[[SubjectReport], Iterable[Sample]]
 
 
-def _number(value: float) -> str:
-    """Six figures, of a moment its milliseconds: more are noise, and cost room in every sample that is kept."""
-    if value == int(value):
-        return str(int(value))
-    return f"{value:.6g}" if abs(value) < _MOMENTS else f"{value:.3f}"
+def render_openmetrics(report: Report, *, width: int, color: bool, everything: bool) -> str:  # noqa: ARG001 (one signature for all)
+    """The whole report as OpenMetrics text."""
+    return exposition(report, None, "openmetrics").rstrip("\n")
 
 
-def label_value(text: str) -> str:
-    """A text fit for a label: no path, nobody's name, no key, no letter that drives a terminal, and not long."""
-    name = re.split(r"[\\/]", text.rstrip("\\/"))[-1] if _PATH.search(text) else text
-    return _UNSAFE.sub("�", masked_text(name[: 4 * LONGEST_LABEL]))[:LONGEST_LABEL].strip()
+def exposition(
+    report: Report | None, state: LookState | None, dialect: Dialect, own: OwnCost | None = None, version: str = ""
+) -> str:
+    """All families; without a report only how looking goes, without a state only the report."""
+    return families_text(families_of(report, state, own, version), dialect)
 
 
-MOST_SUBJECTS = 16  # In one answer: a machine with more servers is watched by several exporters, each with its TARGET
-VERDICTS = ("slow", "normal", "failed", "cannot_tell")
-PHASES = ("client", "queue", "load", "prefill", "decode")
-BOUNDS = ("low", "mid", "high")
-_ROOM = 32
-"""Letters of a runtime's and of a model's name in a key: with port and number it is as long as a label may be."""
+def families_of(
+    report: Report | None, state: LookState | None, own: OwnCost | None = None, version: str = ""
+) -> list[Family]:
+    """The same before it is text; a family without samples is among them."""
+    version = version or (report.unslow_version if report else "")
+    subjects = keyed(report.subjects) if report else {}
+    families = [Family("unslow_build", "The exporter.", (Sample(1, {"version": label_value(version)}),), "info")]
+    if state is not None:
+        families += [
+            single("unslow_look_success", "1 where the last look went well; 0 before the first.", state.success),
+            single("unslow_look_timestamp_seconds", "When the last good look ended.", state.at_s, "seconds"),
+            single("unslow_look_duration_seconds", "How long the last look took.", state.duration_s, "seconds"),
+            Family("unslow_look_failures", "Looks that failed since the start.", (Sample(state.failures),), "counter"),
+            single("unslow_subjects_left_out", "Servers that were found and are not watched.", state.left_out),
+        ]
+    if report is not None:
+        count = len(report.subjects) + (state.left_out if state else 0)
+        families.append(single("unslow_subjects", "Servers that were found.", count))
+        families += subject_families(subjects)
+    if state is not None:
+        seen = tuple(Sample(at, {"subject": key}) for key, at in state.seen_s if key in subjects)
+        words = "When the speed was last seen: a server without requests shows none."
+        families.append(Family("unslow_speed_timestamp_seconds", words, seen, unit="seconds"))
+        up = tuple(Sample(well, {"subject": key}) for key, well in state.answers if key in subjects)
+        words = "1 where the server answers questions about itself; 0 while it loads, hangs or is gone."
+        families.append(Family("unslow_subject_answers", words, up))
+    if own is not None:
+        cpu, used = "Processor time that the exporter has used.", (Sample(own.cpu_s),)
+        families += [
+            Family("process_cpu_seconds", cpu, used, "counter", "seconds"),
+            single("process_resident_memory_bytes", "Memory that the exporter uses.", own.resident_bytes, "bytes"),
+            single("process_start_time_seconds", "When the exporter was started.", own.started_at_s, "seconds"),
+        ]
+    return families
+
+
+def single(name: str, words: str, value: float | None, unit: str = "") -> Family:
+    """A family of one sample, or of none where its value is not known."""
+    return Family(name, words, () if value is None else (Sample(value),), unit=unit)
+
+
+def keyed(subjects: tuple[SubjectReport, ...]) -> dict[str, SubjectReport]:
+    """The subjects by a short key that stays: runtime and port, and the model where several share those."""
+    known = sorted(subjects, key=lambda subject: subject.number)[:MOST_SUBJECTS]
+    plain = [":".join(filter(None, (runtime_of(one)[:_ROOM], port_of(one)))) for one in known]
+    shared = Counter(plain)
+    keys: dict[str, SubjectReport] = {}
+    for key, one in zip(plain, known, strict=True):
+        whole = f"{key}/{model_of(one)[:_ROOM]}" if shared[key] > 1 else key
+        again = sum(1 for other in keys if other == whole or other.startswith(f"{whole}#"))
+        keys[f"{whole}#{again + 1}" if again else whole] = one
+    return keys
 
 
 def runtime_of(subject: SubjectReport) -> str:
@@ -109,20 +159,12 @@ def port_of(subject: SubjectReport) -> str:
         return ""
 
 
-def keyed(subjects: tuple[SubjectReport, ...]) -> dict[str, SubjectReport]:
-    """The subjects by a short key that stays: runtime and port, and the model where several share those."""
-    known = sorted(subjects, key=lambda subject: subject.number)[:MOST_SUBJECTS]
-    plain = [":".join(filter(None, (runtime_of(one)[:_ROOM], port_of(one)))) for one in known]
-    shared = Counter(plain)
-    keys: dict[str, SubjectReport] = {}
-    for key, one in zip(plain, known, strict=True):
-        whole = f"{key}/{model_of(one)[:_ROOM]}" if shared[key] > 1 else key
-        again = sum(1 for other in keys if other == whole or other.startswith(f"{whole}#"))
-        keys[f"{whole}#{again + 1}" if again else whole] = one
-    return keys
-
-
-Samples = Callable[[SubjectReport], Iterable[Sample]]
+def subject_families(subjects: dict[str, SubjectReport]) -> Iterator[Family]:
+    """Every family that tells of subjects."""
+    for name, unit, words, samples in _OF_SUBJECTS:
+        every = [(key, sample) for key, one in subjects.items() for sample in samples(one)]
+        labelled = tuple(sample._replace(labels={"subject": key, **sample.labels}) for key, sample in every)
+        yield Family(name, words, labelled, "info" if samples is _info else "gauge", unit)
 
 
 def _info(one: SubjectReport) -> Iterator[Sample]:
@@ -209,88 +251,42 @@ _OF_SUBJECTS: tuple[tuple[str, str, str, Samples], ...] = (
 """What is told of every subject: its name, unit and help, and the samples of one subject."""
 
 
-def subject_families(subjects: dict[str, SubjectReport]) -> Iterator[Family]:
-    """Every family that tells of subjects."""
-    for name, unit, words, samples in _OF_SUBJECTS:
-        every = [(key, sample) for key, one in subjects.items() for sample in samples(one)]
-        labelled = tuple(sample._replace(labels={"subject": key, **sample.labels}) for key, sample in every)
-        yield Family(name, words, labelled, "info" if samples is _info else "gauge", unit)
+def families_text(families: Iterable[Family], dialect: Dialect) -> str:
+    """All families that have samples; OpenMetrics ends with a line that says so."""
+    lines = [line for family in families if family.samples for line in _lines(family, dialect)]
+    return "\n".join([*lines, *(["# EOF"] if dialect == "openmetrics" else [])]) + "\n"
 
 
-TYPES: dict[Dialect, str] = {
-    "openmetrics": "application/openmetrics-text; version=1.0.0; charset=utf-8",
-    "text": "text/plain; version=0.0.4; charset=utf-8",
-}
+def _lines(family: Family, dialect: Dialect) -> Iterable[str]:
+    sample_name = family.name + _SUFFIX[family.kind]
+    name, kind = family.name, family.kind
+    if dialect != "openmetrics":  # the older format knows no information metrics: they are gauges of 1
+        name, kind = sample_name, "gauge" if kind == "info" else kind
+    # The older format leaves quotes in a help text as they are
+    plain = family.help.replace("\\", r"\\").replace("\n", r"\n")
+    yield f"# HELP {name} {_escaped(family.help) if dialect == 'openmetrics' else plain}"
+    yield f"# TYPE {name} {kind}"
+    if family.unit and dialect == "openmetrics":
+        yield f"# UNIT {name} {family.unit}"
+    for sample in family.samples:
+        if math.isfinite(sample.value):
+            # To Prometheus an empty label is none
+            pairs = ",".join(f'{label}="{_escaped(value)}"' for label, value in sample.labels.items() if value)
+            yield f"{sample_name}{f'{{{pairs}}}' if pairs else ''} {_number(sample.value)}"
 
 
-class LookState(NamedTuple):
-    """How looking went: of this the metrics tell too, as values without an age are none."""
-
-    success: bool = False  # Whether the last look told anything; before the first there is none
-    at_s: float | None = None  # When the last look that succeeded ended, in seconds since 1970
-    duration_s: float | None = None
-    failures: int = 0
-    seen_s: tuple[tuple[str, float], ...] = ()  # By the key of a subject: when its speed was last seen
-    answers: tuple[tuple[str, bool], ...] = ()  # By the key of a subject: whether it answers questions about its work
-    left_out: int = 0  # Servers that were found and are not watched, as there are too many
+def _escaped(value: str) -> str:
+    return value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
 
 
-class OwnCost(NamedTuple):
-    """What the exporter itself has used."""
-
-    cpu_s: float
-    resident_bytes: int | None
-    started_at_s: float
-
-
-def render_openmetrics(report: Report, *, width: int, color: bool, everything: bool) -> str:  # noqa: ARG001 (one signature for all)
-    """The whole report as OpenMetrics text."""
-    return exposition(report, None, "openmetrics").rstrip("\n")
+def _number(value: float) -> str:
+    """Six figures, of a moment its milliseconds: more are noise, and cost room in every sample that is kept."""
+    if value == int(value):
+        return str(int(value))
+    return f"{value:.6g}" if abs(value) < _MOMENTS else f"{value:.3f}"
 
 
-def exposition(
-    report: Report | None, state: LookState | None, dialect: Dialect, own: OwnCost | None = None, version: str = ""
-) -> str:
-    """All families; without a report only how looking goes, without a state only the report."""
-    return families_text(families_of(report, state, own, version), dialect)
-
-
-def families_of(
-    report: Report | None, state: LookState | None, own: OwnCost | None = None, version: str = ""
-) -> list[Family]:
-    """The same before it is text; a family without samples is among them."""
-    version = version or (report.unslow_version if report else "")
-    subjects = keyed(report.subjects) if report else {}
-    families = [Family("unslow_build", "The exporter.", (Sample(1, {"version": label_value(version)}),), "info")]
-    if state is not None:
-        families += [
-            single("unslow_look_success", "1 where the last look went well; 0 before the first.", state.success),
-            single("unslow_look_timestamp_seconds", "When the last good look ended.", state.at_s, "seconds"),
-            single("unslow_look_duration_seconds", "How long the last look took.", state.duration_s, "seconds"),
-            Family("unslow_look_failures", "Looks that failed since the start.", (Sample(state.failures),), "counter"),
-            single("unslow_subjects_left_out", "Servers that were found and are not watched.", state.left_out),
-        ]
-    if report is not None:
-        count = len(report.subjects) + (state.left_out if state else 0)
-        families.append(single("unslow_subjects", "Servers that were found.", count))
-        families += subject_families(subjects)
-    if state is not None:
-        seen = tuple(Sample(at, {"subject": key}) for key, at in state.seen_s if key in subjects)
-        words = "When the speed was last seen: a server without requests shows none."
-        families.append(Family("unslow_speed_timestamp_seconds", words, seen, unit="seconds"))
-        up = tuple(Sample(well, {"subject": key}) for key, well in state.answers if key in subjects)
-        words = "1 where the server answers questions about itself; 0 while it loads, hangs or is gone."
-        families.append(Family("unslow_subject_answers", words, up))
-    if own is not None:
-        cpu, used = "Processor time that the exporter has used.", (Sample(own.cpu_s),)
-        families += [
-            Family("process_cpu_seconds", cpu, used, "counter", "seconds"),
-            single("process_resident_memory_bytes", "Memory that the exporter uses.", own.resident_bytes, "bytes"),
-            single("process_start_time_seconds", "When the exporter was started.", own.started_at_s, "seconds"),
-        ]
-    return families
-
-
-def single(name: str, words: str, value: float | None, unit: str = "") -> Family:
-    """A family of one sample, or of none where its value is not known."""
-    return Family(name, words, () if value is None else (Sample(value),), unit=unit)
+def label_value(text: str) -> str:
+    """A text fit for a label: no path, nobody's name, no key, no letter that drives a terminal, and not long."""
+    name = re.split(r"[\\/]", text.rstrip("\\/"))[-1] if _PATH.search(text) else text
+    return _UNSAFE.sub("�", masked_text(name[: 4 * LONGEST_LABEL]))[:LONGEST_LABEL].strip()

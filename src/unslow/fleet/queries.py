@@ -1,4 +1,9 @@
-"""Every query that a Prometheus is asked for a fleet: a constant number, over the window and the series of options."""
+"""Every query that a Prometheus is asked for a fleet: a constant number, over the window and the series of options.
+
+Readings of all exporters are asked for together, a few in one query, joined by `or`. Each is marked with a label
+first: two series can then never be taken for one another, and the answer says which metric it comes from. Buckets of
+histograms are never asked for.
+"""
 
 import re
 from collections.abc import Collection, Iterator, Sequence
@@ -20,87 +25,48 @@ _HOW = {
     "stddev_over_time": "spread over", "increase": "counted over", "rate": "a second over", "changes": "changes in",
     "last_over_time": "the last of", "count_over_time": "part of",
 }  # fmt: skip
-
-
-def filled(expression: str, matchers: str, window_s: float, ago_s: float = 0.0) -> str:
-    """The expression with the user's matchers and window in it, `ago_s` before now."""
-    step_s = float(round(max(min(STEP_S, window_s / _FEWEST_STEPS), window_s / _MOST_STEPS)))
-    ago = f" offset {ago_s:.0f}s" if ago_s else ""
-    text = expression.replace("[W:S]", f"[{window_s:.0f}s:{step_s:.0f}s]{ago}")
-    text = text.replace("[W]", f"[{window_s:.0f}s]{ago}").replace("/ N", f"/ {window_s / step_s:.0f}")
-    if not matchers:
-        return text.replace("{}", "")
-    return re.sub(r"\{([^}]*)\}", lambda braces: "{" + ",".join(filter(None, (braces[1], matchers))) + "}", text)
-
-
-def folded(expression: str, fold: str, own: Sequence[str], same: Sequence[str] = ()) -> str:
-    """One series for each target: copies are dropped first, then parts are put together."""
-    if not fold:
-        return expression
-    whole = f"max without ({', '.join(same)}) ({expression})" if same else expression
-    return f"{fold} without ({', '.join((*own, *same))}) ({whole})" if own or same else whole
-
-
-def marked(expression: str, mark: str) -> str:
-    """The same with a label that tells what it is."""
-    return f'label_replace({expression}, "{MARK}", "{mark}", "", "")'
-
-
 _WHILE_BUSY = re.compile(r" and \S+ >= ")  # A reading of those moments alone in which another one is high
-
-
-def any_of(terms: Sequence[str]) -> str:
-    """All of them, nested in pairs: in a row, the first would be compared again with each that follows."""
-    left = list(terms)
-    while len(left) > 1:
-        pairs = [" or ".join(left[place : place + 2]) for place in range(0, len(left), 2)]
-        left = [f"({pair})" for pair in pairs] if len(pairs) > 1 else pairs
-    return left[0] if left else ""
-
-
-def source_of(expression: str, window_s: float) -> str:
-    """The metrics of an expression and how they were taken, for a reader."""
-    names = list(dict.fromkeys(_NAMES.findall(expression.partition(" unless ")[0])))
-    how = next((words for function, words in _HOW.items() if f"{function}(" in expression), "")
-    busy = " while busy" if _WHILE_BUSY.search(expression) else ""
-    return f"{' and '.join(names)}, {how} {window_s / 60:g} min{busy}" if how else " and ".join(names)
-
-
-_MATCHER = re.compile(
-    r"""\s*([A-Za-z_][A-Za-z0-9_]*)\s*(=~|!~|!=|=)\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s"'`,{}\\]+))\s*(?:,|$)"""
-)
-_ESCAPED = {"n": "\n", "t": "\t", '"': '"', "'": "'", "\\": "\\"}
-_LONGEST = 2000
-_EXAMPLE = """write it as in Prometheus: 'cluster="a",env=~"prod.*"'"""
-
-
-def parse_matchers(text: str) -> str:
-    """The matchers as they go into a selector, without braces; UserError where they are none."""
-    inner = text.strip()
-    if inner.startswith("{") and inner.endswith("}"):
-        inner = inner[1:-1].strip()
-    if len(inner) > _LONGEST:
-        raise UserError(f"the matchers are longer than {_LONGEST} characters", 'use a pattern: env=~"prod.*"')
-    found, at = [], 0
-    while at < len(inner):
-        one = _MATCHER.match(inner, at)
-        if one is None or one[1] == "__name__":
-            raise UserError(f"{inner[at : at + 40]!r} is no label matcher", _EXAMPLE)
-        found.append(f"{one[1]}{one[2]}{_quoted(one)}")
-        at = one.end()
-    return ",".join(found)
-
-
-def _quoted(one: re.Match[str]) -> str:
-    value = next(value for value in one.groups()[2:] if value is not None)
-    if one[5] is None:
-        # An escape that PromQL does not know, such as those of patterns, is taken as written
-        value = re.sub(r"\\(.)", lambda escape: _ESCAPED.get(escape[1], escape[0]), value, flags=re.DOTALL)
-    return '"' + value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t") + '"'
-
-
 MOST_SERIES = 100_000  # of one exporter: ten thousand machines with eight GPUs each fit
 _LABEL = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+SCOPE = (
+    "cluster", "cluster_name", "k8s_cluster", "kubernetes_cluster", "region", "datacenter", "dc", "environment", "env",
+)  # fmt: skip
+"""Labels that tell apart what else may have the same name: two clusters can both have a pod `vllm-0`."""
+_FIRST = (
+    "there", "targets", "(engine)", "up", "starts", "engine_info", "before", "images_before", "own_info", "(own)",
+    "pods", "images", "containers", "host_info", "(host)", "gpu_info", "(gpu)",
+)  # fmt: skip
+"""The order of the queries; in brackets those of readings."""
+PACKS: tuple[tuple[str, ExporterSubject, str, str], ...] = (
+    ("load", "engine", "running running_spread", "how many requests each engine answers at once"),
+    ("queue", "engine", "waiting asleep", "how many wait"),
+    ("work", "engine", "generated_tokens_per_s prompt_tokens_per_s", "what it gives"),
+    ("cache", "engine", "cache_used preemptions", "whether its cache is full"),
+    ("token_gap", "engine", "token_gap_s_sum token_gap_s_count", "how long one token takes"),
+    ("busy", "engine", "decode_tokens decode_busy_s", "the same by seconds"),
+    ("first_token", "engine", "first_token_s_sum first_token_s_count queue_s_sum queue_s_count", "how long it waits"),
+    ("requests", "engine", "request_s_sum request_s_count", "how long requests take"),
+    ("sizes", "engine", "prompt_tokens_sum prompt_tokens_count answer_tokens_sum answer_tokens_count", "their length"),
+    ("hits", "engine", "prefix_hits prefix_queries drafts_accepted drafts_made draft_acceptance", "what is saved"),
+    ("settings", "engine", "context_tokens kv_tokens places", "how it is set up"),
+    ("gpu_memory", "gpu", "vram_total_bytes vram_used_max_bytes", "whether models fit"),
+    ("gpu_free", "gpu", "vram_free_bytes vram_reserved_bytes gtt_used_bytes", "what is left"),
+    ("gpu_busy", "gpu", "busy memory_busy", "whether GPUs work"),
+    ("gpu_clocks", "gpu", "clock_hz clock_max_hz memory_clock_hz", "how fast they run while they do"),
+    ("gpu_heat", "gpu", "temperature_max_c memory_temperature_max_c", "how hot they are"),
+    ("gpu_power", "gpu", "power_max_w", "what they draw"),
+    ("gpu_limits", "gpu", "power_limit_w power_limit_default_w", "what they may draw"),
+    ("gpu_held", "gpu", "reasons_told thermal_throttled power_throttled power_braked", "what holds their clocks down"),
+    ("gpu_link", "gpu", "pcie_generation pcie_generation_max pcie_width pcie_width_max", "their way to the host"),
+    ("host_cpu", "host", "cpus idle_cpus", "whether processors are taken"),
+    ("host_memory", "host", "memory_total_bytes memory_available_bytes", "whether memory is"),
+    ("host_swap", "host", "swap_total_bytes swap_free_bytes swapped_in_bytes_per_s swapped_out_bytes_per_s", "swap"),
+    ("host_pressure", "host", "cpu_pressure memory_pressure io_pressure load_1min", "who waits for what"),
+    ("host_heat", "host", "package_throttles numa_nodes", "heat, and memory nodes"),
+    ("own_words", "own", "verdict findings finding_costs", "what `unslow exporter` says on the machines themselves"),
+    ("own_speed", "own", "speed_tokens_per_s expected achievable_tokens_per_s looked_at_s", "and expects there"),
+)  # fmt: skip
+"""Name, of what, the readings, and why: few enough in each that an answer of ten thousand machines stays small."""
 
 
 class Labels(msgspec.Struct, frozen=True, kw_only=True):
@@ -153,12 +119,6 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(usual, **own)
 
 
-SCOPE = (
-    "cluster", "cluster_name", "k8s_cluster", "kubernetes_cluster", "region", "datacenter", "dc", "environment", "env",
-)  # fmt: skip
-"""Labels that tell apart what else may have the same name: two clusters can both have a pod `vllm-0`."""
-
-
 class Query(NamedTuple):
     """One instant query, and what it is for."""
 
@@ -166,193 +126,6 @@ class Query(NamedTuple):
     of: str  # engine, gpu, host, pods or own; `all` for the one that counts, `capacity` for curves
     promql: str
     why: str
-
-
-def special_queries(options: Options, there: Collection[str]) -> Iterator[Query]:
-    """All of them; the text of one that nobody could answer is empty."""
-    yield there_query(options)
-    matchers, terms = options.matchers(engines=True), []
-    for name, one in _engines(there).items():
-        own = [label for label in one.own if label not in one.labels.get("model", ())]
-        seen = filled(f"count_over_time({one.anchor}{{}}[W])", matchers, options.window_s)
-        age = filled(f"time() - timestamp({one.anchor}{{}})", matchers, options.window_s)
-        terms += [marked(folded(seen, "max", [*own, *one.same]), f"{name}.samples")]
-        terms += [marked(folded(age, "min", [*own, *one.same]), f"{name}.age")]
-    yield Query("targets", "engine", any_of(terms), "every engine, and when it was last scraped")
-    up = _of_engines("avg_over_time(up{}[W]) < 1", options, there)
-    yield Query("up", "engine", up, "whether it was always there")
-    terms = []
-    # Only of those that did: who is not among the answers did not, or does not tell
-    if found := _of_engines("changes(process_start_time_seconds{}[W]) > 0", options, there):
-        terms.append(marked(f"max without (pid) ({found})", "starts"))
-    for name, one in _engines(there).items():
-        if one.counter:
-            falls = filled(f"resets({one.counter}{{}}[W]) > 0", options.matchers(engines=True), options.window_s)
-            terms.append(marked(folded(falls, "max", [*one.own, *one.same]), f"{name}.resets"))
-    yield Query("starts", "engine", any_of(terms), "whether it started anew within the window")
-    for of, why in (("engine", "how engines say they are set up"), ("gpu", "the names of GPUs"), ("host", "of hosts")):
-        yield Query(f"{of}_info", of, _info(of, options, there), why)  # type: ignore[arg-type]
-    yield Query("before", "engine", _before(options, there), "the same engines at the time to compare with")
-    pods = ""
-    if "kube_state" in there and _engines(there):
-        info = _in_pods("last_over_time(kube_pod_info{}[W])", options, there)
-        pods = f"group by (namespace, pod, node, host_ip, {', '.join(SCOPE)}) ({info})"
-    yield Query("pods", "pods", pods, "on which node a pod runs")
-    yield Query("images", "pods", _images(options, there), "which version it is")
-    yield Query("images_before", "pods", _images(options, there, options.compare_s), "which it was")
-    yield Query("containers", "pods", _containers(options, there), "what its container may use")
-    yield Query("own_info", "own", _info("own", options, there), "which engines `unslow exporter` looks at")
-
-
-def there_query(options: Options) -> Query:
-    """How many series of each exporter there are: what is too many is known before it is read."""
-    engines = [one.anchor for one in exporters_of("engine").values()]
-    rest = [one.anchor for one in exporters().values() if one.of != "engine"]
-    terms = (  # marked, as `or` does not look at the names of metrics
-        marked(_count(engines, options.matchers(engines=True), options), "engines"),
-        marked(_count(rest, options.matchers(), options), "rest"),
-    )
-    return Query("there", "all", any_of(terms), "what there is, and whether it is more than may be read")
-
-
-def _count(names: list[str], matchers: str, options: Options) -> str:
-    inside = ",".join(filter(None, (f'__name__=~"{"|".join(names)}"', matchers)))
-    return f"count by (__name__) (last_over_time({{{inside}}}[{options.window_s:.0f}s]))"
-
-
-def _engines(there: Collection[str]) -> dict[str, Exporter]:
-    return {name: one for name, one in exporters_of("engine").items() if name in there}
-
-
-def _anchors(options: Options, there: Collection[str], ago_s: float = 0.0) -> str:
-    matchers = options.matchers(engines=True)
-    names = [one.anchor for one in _engines(there).values()]
-    return " or ".join(filled(f"last_over_time({name}{{}}[W])", matchers, options.window_s, ago_s) for name in names)
-
-
-def _of_engines(expression: str, options: Options, there: Collection[str]) -> str:
-    anchors = _anchors(options, there)
-    if not anchors:
-        return ""
-    return f"{filled(expression, options.matchers(), options.window_s)} and on (job, instance) ({anchors})"
-
-
-def _info(of: ExporterSubject, options: Options, there: Collection[str]) -> str:
-    matchers, terms = options.matchers(engines=of == "engine"), []
-    for name, one in exporters_of(of).items():
-        if name in there and one.info:
-            info = filled(one.info, matchers, options.window_s)
-            told = f"max by ({', '.join(info_labels(one, options.labels()))}) ({info})" if of == "gpu" else info
-            terms.append(marked(told, name))
-    return any_of(terms)
-
-
-def gpu_labels(exporter: Exporter, joined: Labels) -> list[str]:
-    """The labels that tell which GPU a series is of, and whose it was."""
-    told = (name for what in ("identity", "index", "part") for name in exporter.labels.get(what, ()))
-    return list(dict.fromkeys((*told, "instance", *joined.namespace, *joined.gpu, *SCOPE)))
-
-
-def info_labels(exporter: Exporter, joined: Labels) -> list[str]:
-    """Those, and what it is and where: asked for once."""
-    told = (name for names in exporter.labels.values() for name in names)
-    return list(dict.fromkeys((*gpu_labels(exporter, joined), *told, *joined.host)))
-
-
-def _before(options: Options, there: Collection[str]) -> str:
-    if not options.compare_s:
-        return ""
-    matchers, terms = options.matchers(engines=True), []
-    for name, one in _engines(there).items():
-        for quantity in one.before:
-            fold, *texts = one.readings[quantity]
-            for rank, text in enumerate(texts):
-                then = filled(text, matchers, options.window_s, options.compare_s)
-                terms.append(marked(folded(then, fold, one.own, one.same), f"{name}.{quantity}.{rank}"))
-    return any_of(terms)
-
-
-def _in_pods(expression: str, options: Options, there: Collection[str], ago_s: float = 0.0) -> str:
-    """Of all pods only those of engines; what kube-state-metrics tells under exported names among them."""
-    found = filled(expression, options.matchers(), options.window_s, ago_s)
-    exported = _renamed(_renamed(found, "pod", "exported_pod"), "namespace", "exported_namespace")
-    engines, labels = f"({_anchors(options, there, ago_s)})", options.labels()
-    for name, usual in ((labels.pod[0], "pod"), (labels.namespace[0], "namespace")):
-        if name not in (usual, f"exported_{usual}"):
-            engines = _renamed(engines, usual, name)
-    return f"{exported} and on (namespace, pod) {engines}"
-
-
-def _renamed(expression: str, label: str, name: str) -> str:
-    return f'label_replace({expression}, "{label}", "$1", "{name}", "(.+)")'
-
-
-def _images(options: Options, there: Collection[str], ago_s: float | None = None) -> str:
-    if ago_s == 0.0 or not _engines(there):
-        return ""
-    terms = []
-    if "kube_state" in there:
-        info = _in_pods("last_over_time(kube_pod_container_info{}[W])", options, there, ago_s or 0.0)
-        by = ", ".join(("namespace", "pod", "container", "exported_container", "image", "image_spec", *SCOPE))
-        terms.append(marked(f"group by ({by}) ({info})", "image"))
-    if ago_s and "unslow" in there:
-        own = exporters()["unslow"].info
-        terms.append(marked(filled(own, options.matchers(), options.window_s, ago_s), "unslow"))
-    return any_of(terms)
-
-
-def _containers(options: Options, there: Collection[str]) -> str:
-    if "cadvisor" not in there or not _engines(there):
-        return ""
-    by = ", ".join(("namespace", "pod", *SCOPE))
-    return any_of([
-        marked(f"{fold} by ({by}) ({_in_pods(text, options, there)})", f"cadvisor.{quantity}.{rank}")
-        for quantity, (fold, *texts) in exporters()["cadvisor"].readings.items()
-        for rank, text in enumerate(texts)
-    ])  # fmt: skip
-
-
-# Readings of all exporters are asked for together, a few in one query, joined by `or`. Each is marked with a label
-# first: two series can then never be taken for one another, and the answer says which metric it comes from. Buckets of
-# histograms are never asked for.
-
-PACKS: tuple[tuple[str, ExporterSubject, str, str], ...] = (
-    ("load", "engine", "running running_spread", "how many requests each engine answers at once"),
-    ("queue", "engine", "waiting asleep", "how many wait"),
-    ("work", "engine", "generated_tokens_per_s prompt_tokens_per_s", "what it gives"),
-    ("cache", "engine", "cache_used preemptions", "whether its cache is full"),
-    ("token_gap", "engine", "token_gap_s_sum token_gap_s_count", "how long one token takes"),
-    ("busy", "engine", "decode_tokens decode_busy_s", "the same by seconds"),
-    ("first_token", "engine", "first_token_s_sum first_token_s_count queue_s_sum queue_s_count", "how long it waits"),
-    ("requests", "engine", "request_s_sum request_s_count", "how long requests take"),
-    ("sizes", "engine", "prompt_tokens_sum prompt_tokens_count answer_tokens_sum answer_tokens_count", "their length"),
-    ("hits", "engine", "prefix_hits prefix_queries drafts_accepted drafts_made draft_acceptance", "what is saved"),
-    ("settings", "engine", "context_tokens kv_tokens places", "how it is set up"),
-    ("gpu_memory", "gpu", "vram_total_bytes vram_used_max_bytes", "whether models fit"),
-    ("gpu_free", "gpu", "vram_free_bytes vram_reserved_bytes gtt_used_bytes", "what is left"),
-    ("gpu_busy", "gpu", "busy memory_busy", "whether GPUs work"),
-    ("gpu_clocks", "gpu", "clock_hz clock_max_hz memory_clock_hz", "how fast they run while they do"),
-    ("gpu_heat", "gpu", "temperature_max_c memory_temperature_max_c", "how hot they are"),
-    ("gpu_power", "gpu", "power_max_w", "what they draw"),
-    ("gpu_limits", "gpu", "power_limit_w power_limit_default_w", "what they may draw"),
-    ("gpu_held", "gpu", "reasons_told thermal_throttled power_throttled power_braked", "what holds their clocks down"),
-    ("gpu_link", "gpu", "pcie_generation pcie_generation_max pcie_width pcie_width_max", "their way to the host"),
-    ("host_cpu", "host", "cpus idle_cpus", "whether processors are taken"),
-    ("host_memory", "host", "memory_total_bytes memory_available_bytes", "whether memory is"),
-    ("host_swap", "host", "swap_total_bytes swap_free_bytes swapped_in_bytes_per_s swapped_out_bytes_per_s", "swap"),
-    ("host_pressure", "host", "cpu_pressure memory_pressure io_pressure load_1min", "who waits for what"),
-    ("host_heat", "host", "package_throttles numa_nodes", "heat, and memory nodes"),
-    ("own_words", "own", "verdict findings finding_costs", "what `unslow exporter` says on the machines themselves"),
-    ("own_speed", "own", "speed_tokens_per_s expected achievable_tokens_per_s looked_at_s", "and expects there"),
-)  # fmt: skip
-"""Name, of what, the readings, and why: few enough in each that an answer of ten thousand machines stays small."""
-
-
-_FIRST = (
-    "there", "targets", "(engine)", "up", "starts", "engine_info", "before", "images_before", "own_info", "(own)",
-    "pods", "images", "containers", "host_info", "(host)", "gpu_info", "(gpu)",
-)  # fmt: skip
-"""The order of the queries; in brackets those of readings."""
 
 
 class Part(NamedTuple):
@@ -419,3 +192,221 @@ def _term(exporter: Exporter, part: Part, matchers: str, options: Options) -> st
     kept = ("verdict", "cause", "bound")  # they are what our own metrics tell
     own = [label for label in exporter.own if not (exporter.of == "own" and label in kept)]
     return folded(text, fold, own, exporter.same)
+
+
+def gpu_labels(exporter: Exporter, joined: Labels) -> list[str]:
+    """The labels that tell which GPU a series is of, and whose it was."""
+    told = (name for what in ("identity", "index", "part") for name in exporter.labels.get(what, ()))
+    return list(dict.fromkeys((*told, "instance", *joined.namespace, *joined.gpu, *SCOPE)))
+
+
+def special_queries(options: Options, there: Collection[str]) -> Iterator[Query]:
+    """All of them; the text of one that nobody could answer is empty."""
+    yield there_query(options)
+    matchers, terms = options.matchers(engines=True), []
+    for name, one in _engines(there).items():
+        own = [label for label in one.own if label not in one.labels.get("model", ())]
+        seen = filled(f"count_over_time({one.anchor}{{}}[W])", matchers, options.window_s)
+        age = filled(f"time() - timestamp({one.anchor}{{}})", matchers, options.window_s)
+        terms += [marked(folded(seen, "max", [*own, *one.same]), f"{name}.samples")]
+        terms += [marked(folded(age, "min", [*own, *one.same]), f"{name}.age")]
+    yield Query("targets", "engine", any_of(terms), "every engine, and when it was last scraped")
+    up = _of_engines("avg_over_time(up{}[W]) < 1", options, there)
+    yield Query("up", "engine", up, "whether it was always there")
+    terms = []
+    # Only of those that did: who is not among the answers did not, or does not tell
+    if found := _of_engines("changes(process_start_time_seconds{}[W]) > 0", options, there):
+        terms.append(marked(f"max without (pid) ({found})", "starts"))
+    for name, one in _engines(there).items():
+        if one.counter:
+            falls = filled(f"resets({one.counter}{{}}[W]) > 0", options.matchers(engines=True), options.window_s)
+            terms.append(marked(folded(falls, "max", [*one.own, *one.same]), f"{name}.resets"))
+    yield Query("starts", "engine", any_of(terms), "whether it started anew within the window")
+    for of, why in (("engine", "how engines say they are set up"), ("gpu", "the names of GPUs"), ("host", "of hosts")):
+        yield Query(f"{of}_info", of, _info(of, options, there), why)  # type: ignore[arg-type]
+    yield Query("before", "engine", _before(options, there), "the same engines at the time to compare with")
+    pods = ""
+    if "kube_state" in there and _engines(there):
+        info = _in_pods("last_over_time(kube_pod_info{}[W])", options, there)
+        pods = f"group by (namespace, pod, node, host_ip, {', '.join(SCOPE)}) ({info})"
+    yield Query("pods", "pods", pods, "on which node a pod runs")
+    yield Query("images", "pods", _images(options, there), "which version it is")
+    yield Query("images_before", "pods", _images(options, there, options.compare_s), "which it was")
+    yield Query("containers", "pods", _containers(options, there), "what its container may use")
+    yield Query("own_info", "own", _info("own", options, there), "which engines `unslow exporter` looks at")
+
+
+def there_query(options: Options) -> Query:
+    """How many series of each exporter there are: what is too many is known before it is read."""
+    engines = [one.anchor for one in exporters_of("engine").values()]
+    rest = [one.anchor for one in exporters().values() if one.of != "engine"]
+    terms = (  # marked, as `or` does not look at the names of metrics
+        marked(_count(engines, options.matchers(engines=True), options), "engines"),
+        marked(_count(rest, options.matchers(), options), "rest"),
+    )
+    return Query("there", "all", any_of(terms), "what there is, and whether it is more than may be read")
+
+
+def _count(names: list[str], matchers: str, options: Options) -> str:
+    inside = ",".join(filter(None, (f'__name__=~"{"|".join(names)}"', matchers)))
+    return f"count by (__name__) (last_over_time({{{inside}}}[{options.window_s:.0f}s]))"
+
+
+def _engines(there: Collection[str]) -> dict[str, Exporter]:
+    return {name: one for name, one in exporters_of("engine").items() if name in there}
+
+
+def _of_engines(expression: str, options: Options, there: Collection[str]) -> str:
+    anchors = _anchors(options, there)
+    if not anchors:
+        return ""
+    return f"{filled(expression, options.matchers(), options.window_s)} and on (job, instance) ({anchors})"
+
+
+def _anchors(options: Options, there: Collection[str], ago_s: float = 0.0) -> str:
+    matchers = options.matchers(engines=True)
+    names = [one.anchor for one in _engines(there).values()]
+    return " or ".join(filled(f"last_over_time({name}{{}}[W])", matchers, options.window_s, ago_s) for name in names)
+
+
+def _info(of: ExporterSubject, options: Options, there: Collection[str]) -> str:
+    matchers, terms = options.matchers(engines=of == "engine"), []
+    for name, one in exporters_of(of).items():
+        if name in there and one.info:
+            info = filled(one.info, matchers, options.window_s)
+            told = f"max by ({', '.join(info_labels(one, options.labels()))}) ({info})" if of == "gpu" else info
+            terms.append(marked(told, name))
+    return any_of(terms)
+
+
+def info_labels(exporter: Exporter, joined: Labels) -> list[str]:
+    """Those, and what it is and where: asked for once."""
+    told = (name for names in exporter.labels.values() for name in names)
+    return list(dict.fromkeys((*gpu_labels(exporter, joined), *told, *joined.host)))
+
+
+def _before(options: Options, there: Collection[str]) -> str:
+    if not options.compare_s:
+        return ""
+    matchers, terms = options.matchers(engines=True), []
+    for name, one in _engines(there).items():
+        for quantity in one.before:
+            fold, *texts = one.readings[quantity]
+            for rank, text in enumerate(texts):
+                then = filled(text, matchers, options.window_s, options.compare_s)
+                terms.append(marked(folded(then, fold, one.own, one.same), f"{name}.{quantity}.{rank}"))
+    return any_of(terms)
+
+
+def _in_pods(expression: str, options: Options, there: Collection[str], ago_s: float = 0.0) -> str:
+    """Of all pods only those of engines; what kube-state-metrics tells under exported names among them."""
+    found = filled(expression, options.matchers(), options.window_s, ago_s)
+    exported = _renamed(_renamed(found, "pod", "exported_pod"), "namespace", "exported_namespace")
+    engines, labels = f"({_anchors(options, there, ago_s)})", options.labels()
+    for name, usual in ((labels.pod[0], "pod"), (labels.namespace[0], "namespace")):
+        if name not in (usual, f"exported_{usual}"):
+            engines = _renamed(engines, usual, name)
+    return f"{exported} and on (namespace, pod) {engines}"
+
+
+def _renamed(expression: str, label: str, name: str) -> str:
+    return f'label_replace({expression}, "{label}", "$1", "{name}", "(.+)")'
+
+
+def _images(options: Options, there: Collection[str], ago_s: float | None = None) -> str:
+    if ago_s == 0.0 or not _engines(there):
+        return ""
+    terms = []
+    if "kube_state" in there:
+        info = _in_pods("last_over_time(kube_pod_container_info{}[W])", options, there, ago_s or 0.0)
+        by = ", ".join(("namespace", "pod", "container", "exported_container", "image", "image_spec", *SCOPE))
+        terms.append(marked(f"group by ({by}) ({info})", "image"))
+    if ago_s and "unslow" in there:
+        own = exporters()["unslow"].info
+        terms.append(marked(filled(own, options.matchers(), options.window_s, ago_s), "unslow"))
+    return any_of(terms)
+
+
+def _containers(options: Options, there: Collection[str]) -> str:
+    if "cadvisor" not in there or not _engines(there):
+        return ""
+    by = ", ".join(("namespace", "pod", *SCOPE))
+    return any_of([
+        marked(f"{fold} by ({by}) ({_in_pods(text, options, there)})", f"cadvisor.{quantity}.{rank}")
+        for quantity, (fold, *texts) in exporters()["cadvisor"].readings.items()
+        for rank, text in enumerate(texts)
+    ])  # fmt: skip
+
+
+def filled(expression: str, matchers: str, window_s: float, ago_s: float = 0.0) -> str:
+    """The expression with the user's matchers and window in it, `ago_s` before now."""
+    step_s = float(round(max(min(STEP_S, window_s / _FEWEST_STEPS), window_s / _MOST_STEPS)))
+    ago = f" offset {ago_s:.0f}s" if ago_s else ""
+    text = expression.replace("[W:S]", f"[{window_s:.0f}s:{step_s:.0f}s]{ago}")
+    text = text.replace("[W]", f"[{window_s:.0f}s]{ago}").replace("/ N", f"/ {window_s / step_s:.0f}")
+    if not matchers:
+        return text.replace("{}", "")
+    return re.sub(r"\{([^}]*)\}", lambda braces: "{" + ",".join(filter(None, (braces[1], matchers))) + "}", text)
+
+
+def folded(expression: str, fold: str, own: Sequence[str], same: Sequence[str] = ()) -> str:
+    """One series for each target: copies are dropped first, then parts are put together."""
+    if not fold:
+        return expression
+    whole = f"max without ({', '.join(same)}) ({expression})" if same else expression
+    return f"{fold} without ({', '.join((*own, *same))}) ({whole})" if own or same else whole
+
+
+def marked(expression: str, mark: str) -> str:
+    """The same with a label that tells what it is."""
+    return f'label_replace({expression}, "{MARK}", "{mark}", "", "")'
+
+
+def any_of(terms: Sequence[str]) -> str:
+    """All of them, nested in pairs: in a row, the first would be compared again with each that follows."""
+    left = list(terms)
+    while len(left) > 1:
+        pairs = [" or ".join(left[place : place + 2]) for place in range(0, len(left), 2)]
+        left = [f"({pair})" for pair in pairs] if len(pairs) > 1 else pairs
+    return left[0] if left else ""
+
+
+def source_of(expression: str, window_s: float) -> str:
+    """The metrics of an expression and how they were taken, for a reader."""
+    names = list(dict.fromkeys(_NAMES.findall(expression.partition(" unless ")[0])))
+    how = next((words for function, words in _HOW.items() if f"{function}(" in expression), "")
+    busy = " while busy" if _WHILE_BUSY.search(expression) else ""
+    return f"{' and '.join(names)}, {how} {window_s / 60:g} min{busy}" if how else " and ".join(names)
+
+
+_MATCHER = re.compile(
+    r"""\s*([A-Za-z_][A-Za-z0-9_]*)\s*(=~|!~|!=|=)\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s"'`,{}\\]+))\s*(?:,|$)"""
+)
+_ESCAPED = {"n": "\n", "t": "\t", '"': '"', "'": "'", "\\": "\\"}
+_LONGEST = 2000
+_EXAMPLE = """write it as in Prometheus: 'cluster="a",env=~"prod.*"'"""
+
+
+def parse_matchers(text: str) -> str:
+    """The matchers as they go into a selector, without braces; UserError where they are none."""
+    inner = text.strip()
+    if inner.startswith("{") and inner.endswith("}"):
+        inner = inner[1:-1].strip()
+    if len(inner) > _LONGEST:
+        raise UserError(f"the matchers are longer than {_LONGEST} characters", 'use a pattern: env=~"prod.*"')
+    found, at = [], 0
+    while at < len(inner):
+        one = _MATCHER.match(inner, at)
+        if one is None or one[1] == "__name__":
+            raise UserError(f"{inner[at : at + 40]!r} is no label matcher", _EXAMPLE)
+        found.append(f"{one[1]}{one[2]}{_quoted(one)}")
+        at = one.end()
+    return ",".join(found)
+
+
+def _quoted(one: re.Match[str]) -> str:
+    value = next(value for value in one.groups()[2:] if value is not None)
+    if one[5] is None:
+        # An escape that PromQL does not know, such as those of patterns, is taken as written
+        value = re.sub(r"\\(.)", lambda escape: _ESCAPED.get(escape[1], escape[0]), value, flags=re.DOTALL)
+    return '"' + value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t") + '"'

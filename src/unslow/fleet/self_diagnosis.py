@@ -1,7 +1,5 @@
 """Looks at what runs here, watches it and judges it again and again; the exporter has what came of it last."""
 
-import os
-import re
 import sys
 import time
 import traceback
@@ -18,259 +16,22 @@ from unslow.commands._diagnosis_options import Looking
 from unslow.commands._output import Silent
 from unslow.commands.diagnose.discretion import Discretion
 from unslow.commands.diagnose.request import QUICK
-from unslow.commands.diagnose.target import is_live
 from unslow.commands.diagnose.visit import Measuring
-from unslow.commands.exporter import ExporterRequest
 from unslow.commands.watch import WatchRequest
 from unslow.facts.errors import UserError
 from unslow.facts.run import Run
 from unslow.facts.snapshot import Case, Snapshot, Subject
 from unslow.facts.values import Fact, Known, Unknown, not_supported
-from unslow.fleet.command import seconds_of
-from unslow.fleet.openmetrics import MOST_SUBJECTS, Dialect, LookState, keyed
+from unslow.fleet.openmetrics import MOST_SUBJECTS, LookState, keyed
+from unslow.fleet.settings import ExporterSettings
 from unslow.live.server import Watched, server_now
 from unslow.live.watcher import JOIN_S, SOON_S, find_watched, is_elsewhere
 from unslow.look.system import LookError, System
-from unslow.look.system.http import is_loopback
 from unslow.look.system.live import ClosingSystem
 from unslow.show.clean import without_controls
 from unslow.think.judge.judge import judge
 from unslow.think.judge.subject import machine_line
 from unslow.think.report import Report
-
-LEAST_EVERY_S, MOST_EVERY_S = 10.0, 3600.0
-"""Between two looks: each reads all processes, and Prometheus itself forgets what it has not seen for five minutes."""
-LEAST_MEASURE_S, MOST_MEASURE_S = 600.0, 30 * 86400.0
-"""Between two measurements: each takes ten seconds of a server that belongs to somebody."""
-ASK_S = 2.0  # Between two looks at the work of a server; an answer that is seen once is looked at again at once
-_ADDRESS = re.compile(r"(?:(\[[0-9A-Fa-f:.]{2,45}\]|[\w.-]{1,253}):)?(\d{1,5})")
-_LAST_PORT = 65535
-
-
-class Address(NamedTuple):
-    """Where it listens."""
-
-    host: str
-    port: int
-
-    @property
-    def is_loopback(self) -> bool:
-        """Whether only programs of this machine can ask."""
-        return is_loopback(self.host)
-
-    def url(self, port: int) -> str:
-        """The address as a URL, with the port that was got."""
-        return f"http://{f'[{self.host}]' if ':' in self.host else self.host}:{port}"
-
-
-class ExporterSettings(NamedTuple):
-    """What to watch, how often to judge it, whether to measure, and where the metrics go."""
-
-    watch: WatchRequest = WatchRequest(interval=ASK_S)
-    listen: Address = Address("127.0.0.1", 9877)
-    every_s: float = 60.0
-    measure_every_s: float | None = None
-    output: str | None = None
-    dialect: Dialect = "openmetrics"
-
-    @classmethod
-    def of(cls, asked: ExporterRequest) -> "ExporterSettings":
-        """The request that was asked for."""
-        target, once, output = asked.target, asked.once, asked.output
-        if not is_live(target):
-            hint = f"of what is stored: unslow diagnose {target} --format openmetrics"
-            raise UserError(f"{target} does not run", hint)
-        if output and not once:
-            raise UserError("-o belongs to --once", "without --once the metrics are served: see --listen")
-        if once and asked.measure_every:
-            raise UserError("--once measures nothing", "unslow diagnose --format openmetrics measures once")
-        key = asked.api_key or os.environ.get("UNSLOW_API_KEY")
-        measure = asked.measure_every
-        return cls(
-            watch=WatchRequest(target=target, interval=ASK_S, api_key=key),
-            listen=parsed_address(asked.listen),
-            every_s=_between(asked.every, "--every", LEAST_EVERY_S, MOST_EVERY_S),
-            measure_every_s=_between(measure, "--measure-every", LEAST_MEASURE_S, MOST_MEASURE_S) if measure else None,
-            output=output,
-            dialect=_dialect(asked.format, output),
-        )
-
-
-def parsed_address(text: str) -> Address:
-    """Host and port, or a port of loopback alone; UserError where it is neither."""
-    match = _ADDRESS.fullmatch(text)
-    if not match or int(match[2]) > _LAST_PORT:
-        raise UserError(f"--listen {text} is no address", "such as 127.0.0.1:9877; port 0 takes any that is free")
-    return Address((match[1] or "127.0.0.1").strip("[]"), int(match[2]))
-
-
-def _between(text: str, flag: str, least_s: float, most_s: float) -> float:
-    seconds = seconds_of(text, flag)
-    if not least_s <= seconds <= most_s:
-        raise UserError(f"{flag} {text} makes no sense", f"give {least_s:.0f}s to {most_s / 3600:.0f}h")
-    return seconds
-
-
-def _dialect(form: str | None, output: str | None) -> Dialect:
-    """As asked; else what the node exporter reads where a file is written."""
-    if form not in (None, "openmetrics", "text"):
-        raise UserError(f"there is no format {form!r}", "try openmetrics or text")
-    to_file = form is None and output and output != "-"
-    return "text" if form == "text" or to_file else "openmetrics"
-
-
-Place = tuple[str, int, str]
-
-
-def place_of(subject: Subject) -> Place:
-    """What a server is known by from one look to the next: its address, its process, its model."""
-    runtime = subject.runtime
-    return runtime.url.value_or(""), int(runtime.pid.value_or(0)), subject.model.name.value_or("")
-
-
-class Measurements:
-    """What was measured last of each server; `measure` belongs to the thread that looks."""
-
-    def __init__(self, request: ExporterSettings) -> None:
-        self._every_s, self._watch = request.measure_every_s, request.watch
-        self._due_at = 0.0
-        self._runs: dict[Place, Run] = {}
-        self._door: ClosingSystem | None = None
-
-    def is_due(self, now_s: float) -> bool:
-        """Whether it is allowed, and time."""
-        return self._every_s is not None and now_s >= self._due_at
-
-    def measure(self, seen: Snapshot, now_s: float) -> set[Place]:
-        """Measure them one after the other, and say which; one that is busy, or would lose a cache, is left alone."""
-        self._due_at = now_s + (self._every_s or 0.0)
-        runs = {place: run for place, run in self._runs.items() if place in map(place_of, seen.subjects)}
-        done_now: set[Place] = set()
-        discretion = Discretion.about(self._watch.api_key, self._watch.target)
-        request = Looking(api_key=self._watch.api_key)
-        for subject in seen.subjects:
-            host = urlsplit(subject.runtime.url.value_or("")).hostname
-            self._door = door = ClosingSystem([host] if host else [])
-            (done,) = Measuring(door, request, Silent(), QUICK, door=door).measured(seen, [subject]).subjects
-            place, run = place_of(subject), discretion.facts(done.run)
-            if isinstance(run.decode_tokens_per_s, Unknown):
-                _tell(f"not measured: {place[0]}: {run.decode_tokens_per_s.why}")
-            else:
-                runs[place] = run
-                done_now.add(place)
-        self._runs, self._door = runs, None
-        return done_now
-
-    def laid_over(self, subject: Subject) -> Subject:
-        """The subject with what was measured of it."""
-        run = self._runs.get(place_of(subject))
-        return subject if run is None else msgspec.structs.replace(subject, run=run)
-
-    def stop(self) -> None:
-        """End a measurement that goes on."""
-        door = self._door
-        if door is not None:
-            door.stop_from_afar()
-
-
-T = TypeVar("T")
-PAST = not_supported("an average since the server's start says nothing of now", "it is seen while it answers requests")
-
-
-def is_same_place(before: Subject, found: Subject) -> bool:
-    """Whether it is the same process with the same model; one that does not tell its model now has the one it had."""
-    *was, had = place_of(before)
-    *place, has = place_of(found)
-    return was == place and has in (had, "")
-
-
-def steady(before: Subject, found: Subject) -> Subject:
-    """What was found, with the version and the model that were known before where this look did not get them."""
-    version = _kept(before.runtime.version, found.runtime.version)
-    runtime = msgspec.structs.replace(found.runtime, version=version)
-    if not isinstance(found.model.name, Known) and isinstance(before.model.name, Known):
-        return msgspec.structs.replace(found, runtime=runtime, model=before.model)
-    model = msgspec.structs.replace(found.model, quant=_kept(before.model.quant, found.model.quant))
-    return msgspec.structs.replace(found, runtime=runtime, model=model)
-
-
-def _kept(before: Fact[T], found: Fact[T]) -> Fact[T]:
-    return found if isinstance(found, Known) else before
-
-
-SAMPLES_PER_S = 0.5  # Of the machine: clocks and throttling of a minute need no more
-KEEP_S = 900.0
-"""A speed that was seen stands for so long while nobody asks the server anything; `unslow_speed_timestamp_seconds`
-says how old it is."""
-
-
-class WatchedServer:
-    """From `start` to `stop`; `case` may be called by any thread."""
-
-    def __init__(self, system: System, seen: Snapshot, subject: Subject, request: WatchRequest) -> None:
-        self.watched = Watched(system, seen, subject, request.api_key, SAMPLES_PER_S)
-        self.seen_at_s: float | None = None
-        """When its speed was last seen, by the clock of the system."""
-        self.failure: BaseException | None = None
-        self._system, self._every_s = system, request.interval
-        self._samples = not is_elsewhere(request)
-        self._kept: Run | None = None
-        self._stopping = Event()
-        self._thread = Thread(target=self._run, name="unslow exporter asks", daemon=True)
-
-    def start(self) -> None:
-        if self._samples:
-            self.watched.sampler.start()
-        self._thread.start()
-
-    def stop(self) -> None:
-        """End it; a thread that waits for a server is left behind, and ends with the program."""
-        self._stopping.set()
-        self._thread.join(JOIN_S)
-        self.watched.sampler.stop()
-
-    def _run(self) -> None:
-        try:
-            while not self._stopping.is_set():
-                self.watched.ask()
-                if self.watched.rates.is_half_seen and not self._stopping.wait(SOON_S):
-                    self.watched.ask()
-                self._stopping.wait(self._every_s)
-        except Exception as error:  # noqa: BLE001 (a bug must reach whoever judges: the look then fails, and says so)
-            self.failure = error
-
-    def case(self) -> Case:
-        """The server with what was seen of its work: over the last minute, else the last time that there was any."""
-        if self.failure is not None:
-            raise self.failure
-        case, now_s = self.watched.seen_case(), self._system.clock()
-        looks = tuple(self.watched.looks)
-        if any(look.work.running is not None for look in looks):  # its speed is that of the requests that were seen
-            runtime = msgspec.structs.replace(case.runtime, decode_tokens_per_s=PAST, prefill_tokens_per_s=PAST)
-            case = msgspec.structs.replace(case, runtime=runtime)
-        if is_speed_seen(case.run):
-            at_work = (look.at_s for look in looks if look.work.running)
-            self._kept, self.seen_at_s = case.run, max(at_work, default=now_s)
-        elif self._kept is not None and self.seen_at_s is not None and now_s - self.seen_at_s <= KEEP_S:
-            return msgspec.structs.replace(case, run=self._kept)
-        return case
-
-    @property
-    def answers(self) -> bool:
-        """Whether it answers what it is asked about its work; one that is loading, hangs or is gone does not."""
-        return server_now(self.watched, self._system.clock()).state == "answers"
-
-    def note_measured(self) -> None:
-        """Its speed was measured just now: what was seen before is past."""
-        self._kept, self.seen_at_s = None, self._system.clock()
-
-
-def is_speed_seen(run: Run) -> bool:
-    """Whether requests were answered for long enough to tell a speed."""
-    if not isinstance(run.traffic, Known):
-        return False
-    return isinstance(run.decode_tokens_per_s, Known) or isinstance(run.traffic.value.each_tokens_per_s, Known)
-
 
 FIRST_S = 10.0  # From the first look, which knows no speed, to the second
 STALE_LOOKS, STALE_S = 3, 300.0
@@ -278,6 +39,13 @@ STALE_LOOKS, STALE_S = 3, 300.0
 STUCK_LOOKS, STUCK_S = 5, 600.0  # A look that has not ended after so long hangs, in a driver or in a file system
 FIND_SHARE = 0.01
 """Of one core that searching for servers may take: on a machine with many processes it comes less often."""
+SAMPLES_PER_S = 0.5  # Of the machine: clocks and throttling of a minute need no more
+KEEP_S = 900.0
+"""A speed that was seen stands for so long while nobody asks the server anything; `unslow_speed_timestamp_seconds`
+says how old it is."""
+PAST = not_supported("an average since the server's start says nothing of now", "it is seen while it answers requests")
+T = TypeVar("T")
+Place = tuple[str, int, str]
 
 
 class Standing(NamedTuple):
@@ -431,6 +199,146 @@ class Looker:
             self._stopping.wait(watch_s)
         self.judge(start_s)
         return self.standing
+
+
+class WatchedServer:
+    """From `start` to `stop`; `case` may be called by any thread."""
+
+    def __init__(self, system: System, seen: Snapshot, subject: Subject, request: WatchRequest) -> None:
+        self.watched = Watched(system, seen, subject, request.api_key, SAMPLES_PER_S)
+        self.seen_at_s: float | None = None
+        """When its speed was last seen, by the clock of the system."""
+        self.failure: BaseException | None = None
+        self._system, self._every_s = system, request.interval
+        self._samples = not is_elsewhere(request)
+        self._kept: Run | None = None
+        self._stopping = Event()
+        self._thread = Thread(target=self._run, name="unslow exporter asks", daemon=True)
+
+    def start(self) -> None:
+        if self._samples:
+            self.watched.sampler.start()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End it; a thread that waits for a server is left behind, and ends with the program."""
+        self._stopping.set()
+        self._thread.join(JOIN_S)
+        self.watched.sampler.stop()
+
+    def _run(self) -> None:
+        try:
+            while not self._stopping.is_set():
+                self.watched.ask()
+                if self.watched.rates.is_half_seen and not self._stopping.wait(SOON_S):
+                    self.watched.ask()
+                self._stopping.wait(self._every_s)
+        except Exception as error:  # noqa: BLE001 (a bug must reach whoever judges: the look then fails, and says so)
+            self.failure = error
+
+    def case(self) -> Case:
+        """The server with what was seen of its work: over the last minute, else the last time that there was any."""
+        if self.failure is not None:
+            raise self.failure
+        case, now_s = self.watched.seen_case(), self._system.clock()
+        looks = tuple(self.watched.looks)
+        if any(look.work.running is not None for look in looks):  # its speed is that of the requests that were seen
+            runtime = msgspec.structs.replace(case.runtime, decode_tokens_per_s=PAST, prefill_tokens_per_s=PAST)
+            case = msgspec.structs.replace(case, runtime=runtime)
+        if is_speed_seen(case.run):
+            at_work = (look.at_s for look in looks if look.work.running)
+            self._kept, self.seen_at_s = case.run, max(at_work, default=now_s)
+        elif self._kept is not None and self.seen_at_s is not None and now_s - self.seen_at_s <= KEEP_S:
+            return msgspec.structs.replace(case, run=self._kept)
+        return case
+
+    @property
+    def answers(self) -> bool:
+        """Whether it answers what it is asked about its work; one that is loading, hangs or is gone does not."""
+        return server_now(self.watched, self._system.clock()).state == "answers"
+
+    def note_measured(self) -> None:
+        """Its speed was measured just now: what was seen before is past."""
+        self._kept, self.seen_at_s = None, self._system.clock()
+
+
+def is_speed_seen(run: Run) -> bool:
+    """Whether requests were answered for long enough to tell a speed."""
+    if not isinstance(run.traffic, Known):
+        return False
+    return isinstance(run.decode_tokens_per_s, Known) or isinstance(run.traffic.value.each_tokens_per_s, Known)
+
+
+class Measurements:
+    """What was measured last of each server; `measure` belongs to the thread that looks."""
+
+    def __init__(self, request: ExporterSettings) -> None:
+        self._every_s, self._watch = request.measure_every_s, request.watch
+        self._due_at = 0.0
+        self._runs: dict[Place, Run] = {}
+        self._door: ClosingSystem | None = None
+
+    def is_due(self, now_s: float) -> bool:
+        """Whether it is allowed, and time."""
+        return self._every_s is not None and now_s >= self._due_at
+
+    def measure(self, seen: Snapshot, now_s: float) -> set[Place]:
+        """Measure them one after the other, and say which; one that is busy, or would lose a cache, is left alone."""
+        self._due_at = now_s + (self._every_s or 0.0)
+        runs = {place: run for place, run in self._runs.items() if place in map(place_of, seen.subjects)}
+        done_now: set[Place] = set()
+        discretion = Discretion.about(self._watch.api_key, self._watch.target)
+        request = Looking(api_key=self._watch.api_key)
+        for subject in seen.subjects:
+            host = urlsplit(subject.runtime.url.value_or("")).hostname
+            self._door = door = ClosingSystem([host] if host else [])
+            (done,) = Measuring(door, request, Silent(), QUICK, door=door).measured(seen, [subject]).subjects
+            place, run = place_of(subject), discretion.facts(done.run)
+            if isinstance(run.decode_tokens_per_s, Unknown):
+                _tell(f"not measured: {place[0]}: {run.decode_tokens_per_s.why}")
+            else:
+                runs[place] = run
+                done_now.add(place)
+        self._runs, self._door = runs, None
+        return done_now
+
+    def laid_over(self, subject: Subject) -> Subject:
+        """The subject with what was measured of it."""
+        run = self._runs.get(place_of(subject))
+        return subject if run is None else msgspec.structs.replace(subject, run=run)
+
+    def stop(self) -> None:
+        """End a measurement that goes on."""
+        door = self._door
+        if door is not None:
+            door.stop_from_afar()
+
+
+def place_of(subject: Subject) -> Place:
+    """What a server is known by from one look to the next: its address, its process, its model."""
+    runtime = subject.runtime
+    return runtime.url.value_or(""), int(runtime.pid.value_or(0)), subject.model.name.value_or("")
+
+
+def is_same_place(before: Subject, found: Subject) -> bool:
+    """Whether it is the same process with the same model; one that does not tell its model now has the one it had."""
+    *was, had = place_of(before)
+    *place, has = place_of(found)
+    return was == place and has in (had, "")
+
+
+def steady(before: Subject, found: Subject) -> Subject:
+    """What was found, with the version and the model that were known before where this look did not get them."""
+    version = _kept(before.runtime.version, found.runtime.version)
+    runtime = msgspec.structs.replace(found.runtime, version=version)
+    if not isinstance(found.model.name, Known) and isinstance(before.model.name, Known):
+        return msgspec.structs.replace(found, runtime=runtime, model=before.model)
+    model = msgspec.structs.replace(found.model, quant=_kept(before.model.quant, found.model.quant))
+    return msgspec.structs.replace(found, runtime=runtime, model=model)
+
+
+def _kept(before: Fact[T], found: Fact[T]) -> Fact[T]:
+    return found if isinstance(found, Known) else before
 
 
 def _tell(words: str) -> None:

@@ -29,270 +29,10 @@ MOST_OF_ALL = 1000  # Instances that anybody reads, with --all too; JSON has all
 LONGEST_COMMAND = 100
 USUAL_WINDOW_S = 900.0  # What `unslow fleet` takes where nobody says otherwise
 _DAY_S = 86400.0
+_HOUR_S = 3600.0  # Prometheus counts time in seconds alone
 _MILLION = 1e6
 _HARDLY_IDLE = 0.01  # Of the GPUs' time: what rounding and the gaps between two requests leave
 _LOOK_THERE = "run `unslow` on its machine: it sees settings, the log and other processes, which Prometheus does not"
-
-
-def shown_part(report: FleetReport, top: int, *, everything: bool) -> FleetReport:
-    """The report with the instances that are shown alone, and clean: thousands of others need not be gone through."""
-    most = MOST_OF_ALL if everything else top
-    told = [one for one in report.instances if one.verdict in ("slow", "failed")]
-    groups = tuple(group for group in report.peers if group.odd)
-    return cleaned(msgspec.structs.replace(report, instances=tuple(told[:most]), peers=groups[:most]))
-
-
-def statement_lines(report: FleetReport, *, urgent: bool) -> list[Statement]:
-    """Those that must come first, in the order of their weight; or the others."""
-    chosen = [one for one in report.statements if (one.kind in URGENT) is urgent]
-    return sorted(chosen, key=lambda one: URGENT.index(one.kind)) if urgent else chosen
-
-
-def concerned_words(statement: Statement) -> str:
-    """How many it is about where it does not say so itself, and a few of them; empty where it is about everything."""
-    count, said = f"{statement.instances:,}", statement.text.split()
-    told = not statement.instances or count in said or str(statement.instances) in said
-    parts = [] if told else [f"{count} instance{'s' if statement.instances != 1 else ''}"]
-    if statement.such_as:
-        more = ", ..." if statement.instances > len(statement.such_as) else ""
-        parts.append(f"{', '.join(statement.such_as)}{more}")
-    return f" ({': '.join(parts)})" if parts else ""
-
-
-def fleet_headline(report: FleetReport) -> str:
-    """How many there are of each verdict, and what is lost."""
-    count = sum(report.verdicts.values())
-    if not count:
-        return "no instances of a runtime that is known were found"
-    counts = {**report.verdicts, "idle": report.idle}
-    counts["cannot_tell"] = counts.get("cannot_tell", 0) - report.idle
-    order = ("normal", "slow", "failed", "idle", "cannot_tell")
-    parts = [f"{counts[name]:,} {VERDICTS[name]}" for name in order if counts.get(name)]
-    return (
-        f"{count:,} instance{'s' if count > 1 else ''}, {', '.join(parts)}: {lost_words(report.lost, report.window_s)}"
-    )
-
-
-def lost_words(loss: Loss, window_s: float) -> str:
-    """What is lost, the GPU-hours as they would be in a day."""
-    amounts = [f"{tokens_words(loss.tokens_per_s)} tok/s"] if loss.tokens_per_s else []
-    amounts += [f"{gpu_hours_a_day(loss.gpu_hours, window_s)} GPU-hours a day"] if loss.gpu_hours else []
-    if amounts:
-        return f"{' and '.join(amounts)} lost"
-    return "what is lost can't be told" if loss.tokens_per_s is None else "nothing lost"
-
-
-def tokens_words(tokens_per_s: float | None) -> str:
-    """A speed, of a large fleet in millions; a dash where there is none."""
-    if tokens_per_s is None:
-        return "-"
-    return f"{tokens_per_s / _MILLION:,.2f} M" if tokens_per_s >= _MILLION else rate(tokens_per_s)
-
-
-def gpu_hours_a_day(hours: float | None, window_s: float) -> str:
-    """GPU-hours of the window, as many as that is in a day."""
-    return rate(hours * _DAY_S / window_s) if hours is not None and window_s > 0 else "-"
-
-
-def about_words(report: FleetReport) -> str:
-    """Whom it asked, over which time, and what that took."""
-    whole = "" if report.complete else ", not every answer was whole"
-    return (
-        f"{report.prometheus} at {report.taken_at}, the last {span(report.window_s)}: {report.queries} queries, "
-        f"{span(report.seconds)}{whole}"
-    )
-
-
-def given_words(report: FleetReport) -> str:
-    """What they give, what of the GPUs nobody asks, and of how many what is lost can't be told; empty for nobody."""
-    count = sum(report.verdicts.values())
-    if not count:
-        return ""
-    gpus = f" on {report.gpus:,} GPU{'s' if report.gpus > 1 else ''}" if report.gpus else ""
-    they, verb = ("They", "give") if count > 1 else ("It", "gives")
-    words = f"{they} {verb} {tokens_words(report.tokens_per_s) if report.tokens_per_s else 'no'} tok/s{gpus}"
-    if report.tokens_per_s is None:  # that nobody tells it is not that they give nothing
-        words = f"How many tokens {they.lower()} {verb}{gpus} is not known"
-    hours, whole = report.lost.idle_gpu_hours or 0.0, (report.gpus or 0) * report.window_s / 3600
-    if whole and hours >= _HARDLY_IDLE * whole:
-        day = gpu_hours_a_day(hours, report.window_s)
-        words += f", idle for {min(1.0, hours / whole):.0%} of the time ({day} GPU-hours a day)"
-    return f"{words}. What {report.lost.because}." if report.lost.because else f"{words}."
-
-
-def beside_peers(report: FleetReport) -> dict[str, str]:
-    """What is said of those that are slower than their peers, by their keys."""
-    return {one.key: one.summary for group in report.peers for one in group.odd}
-
-
-def other_odd(report: FleetReport, *, everything: bool) -> tuple[list[tuple[PeerGroup, Odd]], str, str]:
-    """Those that are slower than their peers and not among the shown instances, how to call them, and of how many."""
-    named = {one.key for one in report.instances}
-    odd = [(group, one) for group in report.peers for one in group.odd if one.key not in named]
-    shown = odd if everything else odd[:MOST_ODD]
-    more = f" ({len(shown)} of {len(odd):,})" if len(odd) > len(shown) else ""
-    return shown, "Also slower than their peers" if named else "Slower than their peers", more
-
-
-def names_words(one: Instance) -> str:
-    """What it runs, on what."""
-    version = f" {one.version}" if one.version else ""
-    device = one.devices[0] if one.devices else ""
-    alike = one.devices.count(device)
-    devices = f"{alike} x {device}" if alike > 1 else device
-    return " · ".join(part for part in (f"{one.runtime}{version}", one.model, devices) if part)
-
-
-def cause_words(one: Instance) -> str:
-    """The first of its causes in a line; where nothing was found, what its exporter names or what the summary says."""
-    chains = chains_of(one.findings)
-    if chains:
-        others = f", and {len(chains) - 1} more" if len(chains) > 1 else ""
-        return f"{chains[0].root.title}{others}: {chains[0].root.because}"
-    if one.by_itself:
-        known = all_causes().get(one.by_itself[0])
-        others = f", and {len(one.by_itself) - 1} more" if len(one.by_itself) > 1 else ""
-        return f"{known.title if known else one.by_itself[0]}{others}: says `unslow exporter` on its machine"
-    return ". ".join(one.summary.split(". ")[:2]).rstrip(".") + "."
-
-
-def fix_words(one: Instance) -> tuple[str, str]:
-    """The first thing to do, and the line to copy where it is short; both empty where a cause has no fix."""
-    fixes = [fix for chain in chains_of(one.findings) for link in (chain.root, *chain.after) for fix in link.fixes]
-    if not fixes:
-        told = f"see `unslow explain {one.by_itself[0]}`" if one.by_itself else _LOOK_THERE
-        return "" if one.findings else told, ""
-    fix = fixes[0]
-    lines = [line.text for command in fix.commands if (line := parse_line(command)).place is not Place.HAND]
-    return fix.why, next((line for line in lines if len(line) <= LONGEST_COMMAND and "\n" not in line), "")
-
-
-def speed_words(one: Instance, window_s: float) -> str:
-    """What it loses beside what it gives, and in GPU-hours."""
-    gives = f"gives {tokens_words(one.tokens_per_s)} tok/s" if one.tokens_per_s is not None else ""
-    parts = [f"loses {tokens_words(one.lost.tokens_per_s)} tok/s" if one.lost.tokens_per_s else "", gives]
-    parts += [f"{gpu_hours_a_day(one.lost.gpu_hours, window_s)} GPU-hours a day lost" if one.lost.gpu_hours else ""]
-    return ", ".join(part for part in parts if part) or "what it loses can't be told"
-
-
-def next_command(report: FleetReport) -> str:
-    """The command that shows the worst instance whole; empty where there is none to look at."""
-    if not report.instances:
-        return ""
-    window = "" if report.window_s == USUAL_WINDOW_S else f" --window {report.window_s:.0f}s"
-    asked = f"unslow fleet --prometheus {quote(report.prometheus)}{window}"
-    return f"{asked} --instance {quote(report.instances[0].key)}"
-
-
-def _markdown_head(report: FleetReport) -> Iterator[str]:
-    for one in statement_lines(report, urgent=True):
-        hint = f" {prose(one.hint)}" if one.hint else ""
-        yield f"> **{prose(one.text)}**{escaped(concerned_words(one))}{hint}"
-        yield ""
-    headline = fleet_headline(report)
-    yield f"### {escaped(headline[0].upper() + headline[1:])}"
-    if given := given_words(report):
-        yield from ("", escaped(given))
-    yield from ("", f"From {escaped(about_words(report))}.", "")
-
-
-def _markdown_causes(report: FleetReport, *, everything: bool) -> Iterator[str]:
-    if not report.causes:
-        return
-    yield from ("| cause | instances | tok/s lost | GPU-hours a day | most on |", "|---|--:|--:|--:|---|")
-    for one in report.causes if everything else report.causes[:MOST_CAUSES]:
-        worst = ", ".join(_cell(key) for key in one.worst[:3])
-        rate, hours = (tokens_words(one.tokens_per_s or None), gpu_hours_a_day(one.gpu_hours or None, report.window_s))
-        yield f"| {_cell(one.title)} | {one.instances:,} | {rate} | {hours} | {worst} |"
-    yield ""
-
-
-def _markdown_instances(report: FleetReport, slow: int) -> Iterator[str]:
-    if not report.instances:
-        return
-    shown = len(report.instances)
-    yield from (f"**What loses most**{f' ({shown} of {slow:,})' if shown < slow else ''}", "")
-    beside = beside_peers(report)
-    for number, one in enumerate(report.instances, 1):
-        failed = ", **failed**" if one.verdict == "failed" else ""
-        words = f"({escaped(names_words(one))}): {speed_words(one, report.window_s)}"
-        yield f"{number}. **{escaped(one.key)}**{failed} {words}"
-        yield f"   - {prose(cause_words(one))}"
-        if one.key in beside:
-            yield f"   - {prose(beside[one.key])}"
-        why, command = fix_words(one)
-        code = f"`{command}`" if command else ""
-        if why or command:
-            yield f"   - First: {prose(why)}{f' ({code})' if code and why else code}"
-    yield ""
-
-
-def _markdown_rest(report: FleetReport, *, everything: bool) -> Iterator[str]:
-    odd, title, more = other_odd(report, everything=everything)
-    if odd:
-        yield from (f"**{title}**{more}", "")
-        for group, one in odd:
-            yield f"- **{escaped(one.key)}** ({escaped(group.model)} on {escaped(group.devices)}): {prose(one.summary)}"
-        yield ""
-    if report.untold:
-        yield from ("**Why some could not be judged**", "")
-        yield from (f"- {count:,}: {prose(why)}" for why, count in list(report.untold.items())[:MOST_UNTOLD])
-        yield ""
-    for said in statement_lines(report, urgent=False):
-        yield f"- {prose(said.text)}{escaped(concerned_words(said))}{f'; {prose(said.hint)}' if said.hint else ''}"
-
-
-def _cell(text: str) -> str:
-    return escaped(text).replace("|", "\\|")
-
-
-_HOUR_S = 3600.0  # Prometheus counts time in seconds alone
-
-
-def metrics_of(report: FleetReport) -> str:
-    """No series of a single instance: those are in the Prometheus that was asked already.
-
-    All are gauges, so that readers of the older text format, such as the textfile collector, take it as well.
-    """
-    version = (Sample(1, {"version": label_value(report.unslow_version)}),)
-    verdicts = tuple(Sample(count, {"verdict": name}) for name, count in report.verdicts.items())
-    lost, odd = report.lost, sum(len(group.odd) for group in report.peers)
-    idle_s = _seconds(lost.idle_gpu_hours)
-    causes = [({"cause": label_value(one.cause)}, one) for one in report.causes]
-    families = [
-        Family("unslow_fleet_build_info", "Who judged.", version),
-        Family("unslow_fleet_instances", "Instances by verdict.", verdicts),
-        single("unslow_fleet_complete", "Whether every answer was whole.", float(report.complete)),
-        single("unslow_fleet_window_seconds", "The time that was judged.", report.window_s, "seconds"),
-        single("unslow_fleet_queries", "Queries that it took.", report.queries),
-        single("unslow_fleet_duration_seconds", "How long asking and judging took.", report.seconds, "seconds"),
-        single("unslow_fleet_gpus", "GPUs of all instances.", report.gpus),
-        single("unslow_fleet_tokens_per_second", "Tokens of all answers.", report.tokens_per_s),
-        single("unslow_fleet_lost_tokens_per_second", "What more they would give.", lost.tokens_per_s),
-        single("unslow_fleet_lost_gpu_seconds", "GPU time that is lost.", _seconds(lost.gpu_hours), "seconds"),
-        single("unslow_fleet_idle_gpu_seconds", "GPU time without a request.", idle_s, "seconds"),
-        single("unslow_fleet_odd_instances", "Instances that are slower than their peers.", odd),
-        Family(
-            "unslow_fleet_cause_instances", "Instances with a cause.",
-            tuple(Sample(one.instances, labels) for labels, one in causes),
-        ),
-        Family(
-            "unslow_fleet_cause_lost_tokens_per_second", "What a cause takes.",
-            tuple(Sample(one.tokens_per_s, labels) for labels, one in causes if one.tokens_per_s is not None),
-        ),
-        Family(
-            "unslow_fleet_cause_lost_gpu_seconds", "GPU time of the window that a cause takes.",
-            tuple(Sample(one.gpu_hours * _HOUR_S, labels) for labels, one in causes if one.gpu_hours is not None),
-            unit="seconds",
-        ),
-    ]  # fmt: skip
-    return families_text(families, "openmetrics").rstrip("\n")
-
-
-def _seconds(hours: float | None) -> float | None:
-    return None if hours is None else hours * _HOUR_S
-
-
 _MARGIN = _GAP = 2
 _CAUSES = (
     Column("CAUSE", right=False), Column("INSTANCES"), Column("TOK/S LOST"), Column("GPU-H A DAY", spare=1),
@@ -396,6 +136,112 @@ def _markdown(report: FleetReport, *, everything: bool = False, top: int = MOST_
     return "\n".join(lines).rstrip() + f"\n\n<sub>Written by unslow {escaped(part.unslow_version)}.</sub>\n"
 
 
+def _markdown_head(report: FleetReport) -> Iterator[str]:
+    for one in statement_lines(report, urgent=True):
+        hint = f" {prose(one.hint)}" if one.hint else ""
+        yield f"> **{prose(one.text)}**{escaped(concerned_words(one))}{hint}"
+        yield ""
+    headline = fleet_headline(report)
+    yield f"### {escaped(headline[0].upper() + headline[1:])}"
+    if given := given_words(report):
+        yield from ("", escaped(given))
+    yield from ("", f"From {escaped(about_words(report))}.", "")
+
+
+def _markdown_causes(report: FleetReport, *, everything: bool) -> Iterator[str]:
+    if not report.causes:
+        return
+    yield from ("| cause | instances | tok/s lost | GPU-hours a day | most on |", "|---|--:|--:|--:|---|")
+    for one in report.causes if everything else report.causes[:MOST_CAUSES]:
+        worst = ", ".join(_cell(key) for key in one.worst[:3])
+        rate, hours = (tokens_words(one.tokens_per_s or None), gpu_hours_a_day(one.gpu_hours or None, report.window_s))
+        yield f"| {_cell(one.title)} | {one.instances:,} | {rate} | {hours} | {worst} |"
+    yield ""
+
+
+def _markdown_instances(report: FleetReport, slow: int) -> Iterator[str]:
+    if not report.instances:
+        return
+    shown = len(report.instances)
+    yield from (f"**What loses most**{f' ({shown} of {slow:,})' if shown < slow else ''}", "")
+    beside = beside_peers(report)
+    for number, one in enumerate(report.instances, 1):
+        failed = ", **failed**" if one.verdict == "failed" else ""
+        words = f"({escaped(names_words(one))}): {speed_words(one, report.window_s)}"
+        yield f"{number}. **{escaped(one.key)}**{failed} {words}"
+        yield f"   - {prose(cause_words(one))}"
+        if one.key in beside:
+            yield f"   - {prose(beside[one.key])}"
+        why, command = fix_words(one)
+        code = f"`{command}`" if command else ""
+        if why or command:
+            yield f"   - First: {prose(why)}{f' ({code})' if code and why else code}"
+    yield ""
+
+
+def _markdown_rest(report: FleetReport, *, everything: bool) -> Iterator[str]:
+    odd, title, more = other_odd(report, everything=everything)
+    if odd:
+        yield from (f"**{title}**{more}", "")
+        for group, one in odd:
+            yield f"- **{escaped(one.key)}** ({escaped(group.model)} on {escaped(group.devices)}): {prose(one.summary)}"
+        yield ""
+    if report.untold:
+        yield from ("**Why some could not be judged**", "")
+        yield from (f"- {count:,}: {prose(why)}" for why, count in list(report.untold.items())[:MOST_UNTOLD])
+        yield ""
+    for said in statement_lines(report, urgent=False):
+        yield f"- {prose(said.text)}{escaped(concerned_words(said))}{f'; {prose(said.hint)}' if said.hint else ''}"
+
+
+def _cell(text: str) -> str:
+    return escaped(text).replace("|", "\\|")
+
+
+def metrics_of(report: FleetReport) -> str:
+    """No series of a single instance: those are in the Prometheus that was asked already.
+
+    All are gauges, so that readers of the older text format, such as the textfile collector, take it as well.
+    """
+    version = (Sample(1, {"version": label_value(report.unslow_version)}),)
+    verdicts = tuple(Sample(count, {"verdict": name}) for name, count in report.verdicts.items())
+    lost, odd = report.lost, sum(len(group.odd) for group in report.peers)
+    idle_s = _seconds(lost.idle_gpu_hours)
+    causes = [({"cause": label_value(one.cause)}, one) for one in report.causes]
+    families = [
+        Family("unslow_fleet_build_info", "Who judged.", version),
+        Family("unslow_fleet_instances", "Instances by verdict.", verdicts),
+        single("unslow_fleet_complete", "Whether every answer was whole.", float(report.complete)),
+        single("unslow_fleet_window_seconds", "The time that was judged.", report.window_s, "seconds"),
+        single("unslow_fleet_queries", "Queries that it took.", report.queries),
+        single("unslow_fleet_duration_seconds", "How long asking and judging took.", report.seconds, "seconds"),
+        single("unslow_fleet_gpus", "GPUs of all instances.", report.gpus),
+        single("unslow_fleet_tokens_per_second", "Tokens of all answers.", report.tokens_per_s),
+        single("unslow_fleet_lost_tokens_per_second", "What more they would give.", lost.tokens_per_s),
+        single("unslow_fleet_lost_gpu_seconds", "GPU time that is lost.", _seconds(lost.gpu_hours), "seconds"),
+        single("unslow_fleet_idle_gpu_seconds", "GPU time without a request.", idle_s, "seconds"),
+        single("unslow_fleet_odd_instances", "Instances that are slower than their peers.", odd),
+        Family(
+            "unslow_fleet_cause_instances", "Instances with a cause.",
+            tuple(Sample(one.instances, labels) for labels, one in causes),
+        ),
+        Family(
+            "unslow_fleet_cause_lost_tokens_per_second", "What a cause takes.",
+            tuple(Sample(one.tokens_per_s, labels) for labels, one in causes if one.tokens_per_s is not None),
+        ),
+        Family(
+            "unslow_fleet_cause_lost_gpu_seconds", "GPU time of the window that a cause takes.",
+            tuple(Sample(one.gpu_hours * _HOUR_S, labels) for labels, one in causes if one.gpu_hours is not None),
+            unit="seconds",
+        ),
+    ]  # fmt: skip
+    return families_text(families, "openmetrics").rstrip("\n")
+
+
+def _seconds(hours: float | None) -> float | None:
+    return None if hours is None else hours * _HOUR_S
+
+
 render_fleet = ReportKind(
     FleetReport,
     _parts,
@@ -405,3 +251,153 @@ render_fleet = ReportKind(
     clean=False,
     crop=False,
 )
+
+
+def shown_part(report: FleetReport, top: int, *, everything: bool) -> FleetReport:
+    """The report with the instances that are shown alone, and clean: thousands of others need not be gone through."""
+    most = MOST_OF_ALL if everything else top
+    told = [one for one in report.instances if one.verdict in ("slow", "failed")]
+    groups = tuple(group for group in report.peers if group.odd)
+    return cleaned(msgspec.structs.replace(report, instances=tuple(told[:most]), peers=groups[:most]))
+
+
+def statement_lines(report: FleetReport, *, urgent: bool) -> list[Statement]:
+    """Those that must come first, in the order of their weight; or the others."""
+    chosen = [one for one in report.statements if (one.kind in URGENT) is urgent]
+    return sorted(chosen, key=lambda one: URGENT.index(one.kind)) if urgent else chosen
+
+
+def concerned_words(statement: Statement) -> str:
+    """How many it is about where it does not say so itself, and a few of them; empty where it is about everything."""
+    count, said = f"{statement.instances:,}", statement.text.split()
+    told = not statement.instances or count in said or str(statement.instances) in said
+    parts = [] if told else [f"{count} instance{'s' if statement.instances != 1 else ''}"]
+    if statement.such_as:
+        more = ", ..." if statement.instances > len(statement.such_as) else ""
+        parts.append(f"{', '.join(statement.such_as)}{more}")
+    return f" ({': '.join(parts)})" if parts else ""
+
+
+def fleet_headline(report: FleetReport) -> str:
+    """How many there are of each verdict, and what is lost."""
+    count = sum(report.verdicts.values())
+    if not count:
+        return "no instances of a runtime that is known were found"
+    counts = {**report.verdicts, "idle": report.idle}
+    counts["cannot_tell"] = counts.get("cannot_tell", 0) - report.idle
+    order = ("normal", "slow", "failed", "idle", "cannot_tell")
+    parts = [f"{counts[name]:,} {VERDICTS[name]}" for name in order if counts.get(name)]
+    return (
+        f"{count:,} instance{'s' if count > 1 else ''}, {', '.join(parts)}: {lost_words(report.lost, report.window_s)}"
+    )
+
+
+def lost_words(loss: Loss, window_s: float) -> str:
+    """What is lost, the GPU-hours as they would be in a day."""
+    amounts = [f"{tokens_words(loss.tokens_per_s)} tok/s"] if loss.tokens_per_s else []
+    amounts += [f"{gpu_hours_a_day(loss.gpu_hours, window_s)} GPU-hours a day"] if loss.gpu_hours else []
+    if amounts:
+        return f"{' and '.join(amounts)} lost"
+    return "what is lost can't be told" if loss.tokens_per_s is None else "nothing lost"
+
+
+def about_words(report: FleetReport) -> str:
+    """Whom it asked, over which time, and what that took."""
+    whole = "" if report.complete else ", not every answer was whole"
+    return (
+        f"{report.prometheus} at {report.taken_at}, the last {span(report.window_s)}: {report.queries} queries, "
+        f"{span(report.seconds)}{whole}"
+    )
+
+
+def given_words(report: FleetReport) -> str:
+    """What they give, what of the GPUs nobody asks, and of how many what is lost can't be told; empty for nobody."""
+    count = sum(report.verdicts.values())
+    if not count:
+        return ""
+    gpus = f" on {report.gpus:,} GPU{'s' if report.gpus > 1 else ''}" if report.gpus else ""
+    they, verb = ("They", "give") if count > 1 else ("It", "gives")
+    words = f"{they} {verb} {tokens_words(report.tokens_per_s) if report.tokens_per_s else 'no'} tok/s{gpus}"
+    if report.tokens_per_s is None:  # that nobody tells it is not that they give nothing
+        words = f"How many tokens {they.lower()} {verb}{gpus} is not known"
+    hours, whole = report.lost.idle_gpu_hours or 0.0, (report.gpus or 0) * report.window_s / 3600
+    if whole and hours >= _HARDLY_IDLE * whole:
+        day = gpu_hours_a_day(hours, report.window_s)
+        words += f", idle for {min(1.0, hours / whole):.0%} of the time ({day} GPU-hours a day)"
+    return f"{words}. What {report.lost.because}." if report.lost.because else f"{words}."
+
+
+def tokens_words(tokens_per_s: float | None) -> str:
+    """A speed, of a large fleet in millions; a dash where there is none."""
+    if tokens_per_s is None:
+        return "-"
+    return f"{tokens_per_s / _MILLION:,.2f} M" if tokens_per_s >= _MILLION else rate(tokens_per_s)
+
+
+def gpu_hours_a_day(hours: float | None, window_s: float) -> str:
+    """GPU-hours of the window, as many as that is in a day."""
+    return rate(hours * _DAY_S / window_s) if hours is not None and window_s > 0 else "-"
+
+
+def beside_peers(report: FleetReport) -> dict[str, str]:
+    """What is said of those that are slower than their peers, by their keys."""
+    return {one.key: one.summary for group in report.peers for one in group.odd}
+
+
+def other_odd(report: FleetReport, *, everything: bool) -> tuple[list[tuple[PeerGroup, Odd]], str, str]:
+    """Those that are slower than their peers and not among the shown instances, how to call them, and of how many."""
+    named = {one.key for one in report.instances}
+    odd = [(group, one) for group in report.peers for one in group.odd if one.key not in named]
+    shown = odd if everything else odd[:MOST_ODD]
+    more = f" ({len(shown)} of {len(odd):,})" if len(odd) > len(shown) else ""
+    return shown, "Also slower than their peers" if named else "Slower than their peers", more
+
+
+def names_words(one: Instance) -> str:
+    """What it runs, on what."""
+    version = f" {one.version}" if one.version else ""
+    device = one.devices[0] if one.devices else ""
+    alike = one.devices.count(device)
+    devices = f"{alike} x {device}" if alike > 1 else device
+    return " · ".join(part for part in (f"{one.runtime}{version}", one.model, devices) if part)
+
+
+def cause_words(one: Instance) -> str:
+    """The first of its causes in a line; where nothing was found, what its exporter names or what the summary says."""
+    chains = chains_of(one.findings)
+    if chains:
+        others = f", and {len(chains) - 1} more" if len(chains) > 1 else ""
+        return f"{chains[0].root.title}{others}: {chains[0].root.because}"
+    if one.by_itself:
+        known = all_causes().get(one.by_itself[0])
+        others = f", and {len(one.by_itself) - 1} more" if len(one.by_itself) > 1 else ""
+        return f"{known.title if known else one.by_itself[0]}{others}: says `unslow exporter` on its machine"
+    return ". ".join(one.summary.split(". ")[:2]).rstrip(".") + "."
+
+
+def fix_words(one: Instance) -> tuple[str, str]:
+    """The first thing to do, and the line to copy where it is short; both empty where a cause has no fix."""
+    fixes = [fix for chain in chains_of(one.findings) for link in (chain.root, *chain.after) for fix in link.fixes]
+    if not fixes:
+        told = f"see `unslow explain {one.by_itself[0]}`" if one.by_itself else _LOOK_THERE
+        return "" if one.findings else told, ""
+    fix = fixes[0]
+    lines = [line.text for command in fix.commands if (line := parse_line(command)).place is not Place.HAND]
+    return fix.why, next((line for line in lines if len(line) <= LONGEST_COMMAND and "\n" not in line), "")
+
+
+def speed_words(one: Instance, window_s: float) -> str:
+    """What it loses beside what it gives, and in GPU-hours."""
+    gives = f"gives {tokens_words(one.tokens_per_s)} tok/s" if one.tokens_per_s is not None else ""
+    parts = [f"loses {tokens_words(one.lost.tokens_per_s)} tok/s" if one.lost.tokens_per_s else "", gives]
+    parts += [f"{gpu_hours_a_day(one.lost.gpu_hours, window_s)} GPU-hours a day lost" if one.lost.gpu_hours else ""]
+    return ", ".join(part for part in parts if part) or "what it loses can't be told"
+
+
+def next_command(report: FleetReport) -> str:
+    """The command that shows the worst instance whole; empty where there is none to look at."""
+    if not report.instances:
+        return ""
+    window = "" if report.window_s == USUAL_WINDOW_S else f" --window {report.window_s:.0f}s"
+    asked = f"unslow fleet --prometheus {quote(report.prometheus)}{window}"
+    return f"{asked} --instance {quote(report.instances[0].key)}"

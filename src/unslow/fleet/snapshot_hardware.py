@@ -1,4 +1,8 @@
-"""The hardware of one engine as facts: its GPUs and what they did, its host, tensor parallelism, offloaded layers."""
+"""The hardware of one engine as facts: its GPUs and what they did, its host, tensor parallelism, offloaded layers.
+
+Exporters tell means over a window with pauses in it. A GPU that rested for a part of it has a low mean clock without
+being held down, and its link sleeps; such readings are kept back unless it worked nearly all the time.
+"""
 
 from collections.abc import Mapping
 from functools import lru_cache
@@ -14,6 +18,17 @@ from unslow.fleet.member import Member, MemberGpu, Reading
 from unslow.think.physics.placement import kv_bytes_per_token
 
 SOURCE = "Prometheus"
+BUSY_AT_WORK = 0.85
+"""Of the window that kernels ran: then its mean clock is that under load. A decoding GPU shows 90 % and more."""
+AWAKE = 0.3  # Of the window: the fastest that its link was seen at is then that under load
+WHILE_BUSY = "while busy"  # How the source of a mean over the busy moments alone says so
+THROTTLED = 0.1  # Of the window: a reason that holds for less of it explains no mean
+HOLDS_NOTHING = 2 * GIB
+"""Of its memory in use at most: what a driver and a display take; an engine with a model takes more."""
+A_PART = 0.6
+"""Of the memory of a device: one with less is a slice of it; MIG's next smaller than a whole one has half."""
+_REASONS = {"thermal_throttled": "sw_thermal_slowdown", "power_throttled": "sw_power_cap"}
+_device = lru_cache(maxsize=1024)(find_device)  # a fleet of thousands has few kinds of GPUs
 
 
 class Readings:
@@ -66,25 +81,38 @@ def _told(reading: Reading) -> str:
     return f"{SOURCE}: {reading.source}"
 
 
-# Exporters tell means over a window with pauses in it. A GPU that rested for a part of it has a low mean clock without
-# being held down, and its link sleeps; such readings are kept back unless it worked nearly all the time.
+def machine_of(member: Member) -> Machine:
+    """Means and extremes over the window; what a container may use belongs to the runtime."""
+    told = Readings(member.host, member.missing.get("host", ""))
+    return Machine(
+        cpu=Cpu(logical_cpus=told.whole("cpus"), package_throttles=told.whole("package_throttles")),
+        load=Load(
+            busy_cpus=told.fact("busy_cpus"),
+            average_1min=told.fact("load_1min"),
+            cpu_pressure=told.share("cpu_pressure"),
+            memory_pressure=told.share("memory_pressure"),
+            io_pressure=told.share("io_pressure"),
+        ),
+        memory=Memory(
+            total_bytes=told.whole("memory_total_bytes"),
+            available_bytes=told.whole("memory_available_bytes"),
+            swap_total_bytes=told.whole("swap_total_bytes"),
+            swap_used_bytes=told.whole("swap_used_bytes"),
+            swapped_in_bytes=_in_window(told, "swapped_in_bytes_per_s", member.window_s),
+            swapped_out_bytes=_in_window(told, "swapped_out_bytes_per_s", member.window_s),
+            numa_nodes=told.whole("numa_nodes"),
+        ),
+        gpus=machine_gpus(member),
+    )
 
-BUSY_AT_WORK = 0.85
-"""Of the window that kernels ran: then its mean clock is that under load. A decoding GPU shows 90 % and more."""
-AWAKE = 0.3  # Of the window: the fastest that its link was seen at is then that under load
-WHILE_BUSY = "while busy"  # How the source of a mean over the busy moments alone says so
-THROTTLED = 0.1  # Of the window: a reason that holds for less of it explains no mean
-HOLDS_NOTHING = 2 * GIB
-"""Of its memory in use at most: what a driver and a display take; an engine with a model takes more."""
-A_PART = 0.6
-"""Of the memory of a device: one with less is a slice of it; MIG's next smaller than a whole one has half."""
-_REASONS = {"thermal_throttled": "sw_thermal_slowdown", "power_throttled": "sw_power_cap"}
+
+def _in_window(told: Readings, name: str, window_s: float) -> Fact[int]:
+    return told.worked_out(round(told.value(name) * window_s), name) if name in told else told.missing(name)
 
 
-def gpus_of(member: Member) -> tuple[MemberGpu, ...]:
-    """Those that the engine can be on: one with next to nothing in its memory beside a full one belongs to nobody."""
-    used = ((gpu, gpu.readings.get("vram_used_max_bytes")) for gpu in member.gpus)
-    return tuple(gpu for gpu, found in used if found is None or found.value >= HOLDS_NOTHING) or member.gpus
+def host_readings(member: Member) -> Readings:
+    """The same, to be read one by one."""
+    return Readings(member.host, member.missing.get("host", f"{SOURCE} knows nothing of its host"))
 
 
 def machine_gpus(member: Member) -> Fact[tuple[Gpu, ...]]:
@@ -93,6 +121,12 @@ def machine_gpus(member: Member) -> Fact[tuple[Gpu, ...]]:
         why = member.missing.get("gpus", f"{SOURCE} knows no GPU of it")
         return not_found(why, "scrape a GPU exporter on its host, or run `unslow exporter` there")
     return reported(tuple(_gpu(gpu) for gpu in gpus_of(member)), f"{SOURCE}: its GPU exporter")
+
+
+def gpus_of(member: Member) -> tuple[MemberGpu, ...]:
+    """Those that the engine can be on: one with next to nothing in its memory beside a full one belongs to nobody."""
+    used = ((gpu, gpu.readings.get("vram_used_max_bytes")) for gpu in member.gpus)
+    return tuple(gpu for gpu, found in used if found is None or found.value >= HOLDS_NOTHING) or member.gpus
 
 
 def _gpu(gpu: MemberGpu) -> Gpu:
@@ -119,9 +153,6 @@ def _gpu(gpu: MemberGpu) -> Gpu:
         sizes = f"{memory_bytes / GIB:.0f} GiB of the {device.memory_bytes / GIB:.0f} GiB of {gpu.name}"
         facts["name"] = not_found(f"its GPU is a part of one ({sizes}), and how fast the part is nothing tells")
     return Gpu(index=gpu.index, **facts)
-
-
-_device = lru_cache(maxsize=1024)(find_device)  # a fleet of thousands has few kinds of GPUs
 
 
 def gpus_under_load(member: Member) -> Fact[tuple[GpuUnderLoad, ...]]:
@@ -165,40 +196,6 @@ def _rested(told: Readings) -> Unknown | None:
     return not_found(
         f"the GPU rested for {1 - told.value('busy'):.0%} of the window, so its mean clock is one of pauses"
     )
-
-
-def machine_of(member: Member) -> Machine:
-    """Means and extremes over the window; what a container may use belongs to the runtime."""
-    told = Readings(member.host, member.missing.get("host", ""))
-    return Machine(
-        cpu=Cpu(logical_cpus=told.whole("cpus"), package_throttles=told.whole("package_throttles")),
-        load=Load(
-            busy_cpus=told.fact("busy_cpus"),
-            average_1min=told.fact("load_1min"),
-            cpu_pressure=told.share("cpu_pressure"),
-            memory_pressure=told.share("memory_pressure"),
-            io_pressure=told.share("io_pressure"),
-        ),
-        memory=Memory(
-            total_bytes=told.whole("memory_total_bytes"),
-            available_bytes=told.whole("memory_available_bytes"),
-            swap_total_bytes=told.whole("swap_total_bytes"),
-            swap_used_bytes=told.whole("swap_used_bytes"),
-            swapped_in_bytes=_in_window(told, "swapped_in_bytes_per_s", member.window_s),
-            swapped_out_bytes=_in_window(told, "swapped_out_bytes_per_s", member.window_s),
-            numa_nodes=told.whole("numa_nodes"),
-        ),
-        gpus=machine_gpus(member),
-    )
-
-
-def _in_window(told: Readings, name: str, window_s: float) -> Fact[int]:
-    return told.worked_out(round(told.value(name) * window_s), name) if name in told else told.missing(name)
-
-
-def host_readings(member: Member) -> Readings:
-    """The same, to be read one by one."""
-    return Readings(member.host, member.missing.get("host", f"{SOURCE} knows nothing of its host"))
 
 
 # Over how many of its GPUs an engine cuts every layer.

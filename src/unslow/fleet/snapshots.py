@@ -1,4 +1,10 @@
-"""One snapshot for each member of a fleet, so that the same causes judge it: its model, traffic and earlier self."""
+"""One snapshot for each member of a fleet, so that the same causes judge it: its model, traffic and earlier self.
+
+The window holds pauses. Means over it are right for what is counted by the second, and wrong for how many requests
+share a step: ten at once for a tenth of the time are one on average, and each of them shares its steps with nine
+others. How many a request meets is the mean of the squares over the mean; and by Little's law it is never fewer than
+the tokens of a second times the seconds between two tokens.
+"""
 
 import math
 from functools import lru_cache
@@ -34,74 +40,64 @@ LABEL_IT = "label its target in the scrape settings: `model: NAME`"
 _LONGEST_NAME = 200
 _USUAL_MIX = {"Ollama": "Q4_K_M"}
 """What a name without a quant means to a runtime: the tags of Ollama's library are in this mix."""
-
-
-@lru_cache(maxsize=4096)  # a fleet of thousands has few models
-def model_named(name: str, runtime: str, told_quant: str = "") -> Model:
-    """What the catalogue has of it; the name alone where nobody knows it. A quant that was told goes first."""
-    if not name:
-        unnamed = not_found("nothing says which model it serves", LABEL_IT)
-        return Model(name=unnamed, weights_bytes=unnamed, parameters=unnamed)
-    told = Model(name=reported(name[:_LONGEST_NAME].rstrip("/").rpartition("/")[2] or name, f"{SOURCE}: model_name"))
-    try:
-        known = find_model(name[:_LONGEST_NAME])
-        quant = told_quant or split_quant(name.rpartition("/")[2])[1]
-        numbers = _of_safetensors(known, quant) if runtime in IN_BATCHES else _of_gguf(known, quant, runtime)
-    except UserError as error:
-        unknown = not_found(f"its model is none that the catalogue knows: {error.message[:200]}")
-        return msgspec.structs.replace(told, weights_bytes=unknown, parameters=unknown)
-    return msgspec.structs.replace(told, **numbers)
-
-
-def _of_safetensors(known: WellKnown, quant: str) -> dict[str, Fact[Any]]:
-    written = quant or known.published or "BF16"
-    shape = shape_of_blueprint(made_up(known, "F16"))
-    how = "as it is told" if quant else "as its publisher ships it"
-    return _facts(known, shape, parts_of_shape(shape, storage_of_quant(written)), written, how)
-
-
-def _of_gguf(known: WellKnown, quant: str, runtime: str) -> dict[str, Fact[Any]]:
-    written = quant or _USUAL_MIX.get(runtime, "")
-    if not written:
-        raise UserError("its quant is not told")
-    find_mix(written)
-    plan = made_up(known, written.upper().removeprefix("UD-"))
-    facts = _facts(known, shape_of_blueprint(plan), [], written, "as it is told" if quant else "as is usual")
-    size = plan.weights_bytes
-    return facts | {"weights_bytes": estimated(size, _source(known, written, "of its tensors"))}
-
-
-def _facts(known: WellKnown, shape: HfShape, parts: list[Part], quant: str, how: str) -> dict[str, Fact[Any]]:
-    source = _source(known, quant, how)
-    table, output, experts = (
-        sum(part.bytes for part in parts if part.role is role) for role in (Role.EMBEDDING, Role.OUTPUT, Role.EXPERTS)
-    )
-    heads, key, value = shape.kv_heads, shape.key_length, shape.value_length
-    if shape.kv_rank:  # a latent, which all heads share
-        heads, key, value = 1, shape.kv_rank + shape.rope_length, 0
-    numbers: dict[str, Any] = {
-        "architecture": known.architecture, "quant": quant, "parameters": known.parameters, "layers": shape.layers,
-        "width": shape.width, "vocabulary": shape.vocabulary, "context_trained": known.shape.context_trained,
-        "heads": shape.heads, "kv_heads": heads, "key_length": key, "value_length": value, "experts": shape.experts,
-        "experts_used": shape.experts_used, "expert_width": shape.expert_width, "output_tied": shape.tied,
-    }  # fmt: skip
-    if parts:
-        numbers |= {"weights_bytes": total_bytes(parts), "token_table_bytes": table, "output_bytes": output or table}
-        numbers |= {"expert_bytes": experts} if experts else {}
-    return {name: estimated(number, source) for name, number in numbers.items()}
-
-
-def _source(known: WellKnown, quant: str, how: str) -> str:
-    return f"the catalogue: {known.name} in {quant}, {how}"
-
-
-# The window holds pauses. Means over it are right for what is counted by the second, and wrong for how many requests
-# share a step: ten at once for a tenth of the time are one on average, and each of them shares its steps with nine
-# others. How many a request meets is the mean of the squares over the mean; and by Little's law it is never fewer than
-# the tokens of a second times the seconds between two tokens.
-
+_CACHE_INFO = "vllm:cache_config_info"
 ENOUGH_TOKENS = 50  # Fewer say more of first tokens than of speed
 USUAL_INTERVAL_S = 30.0  # Between two scrapes, where nobody counted them
+SLOWER = 1.2
+"""Times as long for a token: two windows of one sound server differ by less where as many requests share its steps."""
+MORE, FEW = 1.5, 2.0  # Times as many requests at once: more of them slow each other down; and how many do not
+
+
+def snapshot_of(member: Member, taken_at: str = "") -> Snapshot:
+    """What a Prometheus could tell of one engine, its GPUs and its host, as facts."""
+    machine = machine_of(member)
+    model = model_named(member.model, member.runtime, member.info.get("unslow_quant", ""))
+    engine = Readings(member.engine, member.missing.get("engine", ""))
+    facts = _told_of_runtime(member, engine)
+    cut = tensor_parallel(member.runtime, machine.gpus.value_or(()), model, facts)
+    facts |= offloaded_layers(member.runtime, machine.gpus, model, share_at_work(engine) or 0.0)
+    runtime = Runtime(**facts, tensor_parallel=cut)
+    subject = Subject(runtime=bounded(runtime), model=model, run=bounded(_run(member, engine)))
+    return Snapshot(unslow_version=__version__, taken_at=taken_at, machine=bounded(machine), subjects=(subject,))
+
+
+def _told_of_runtime(member: Member, engine: Readings) -> dict[str, Any]:
+    host, places = host_readings(member), engine.whole("places")
+    facts: dict[str, Fact[Any]] = {
+        "name": reported(member.runtime, f"{SOURCE}: its metrics"),
+        "version": reported(member.version, SOURCE) if member.version else NOT_LOOKED,
+        "running_requests": engine.whole("running"),
+        "deferred_requests": engine.whole("waiting"),
+        "kv_usage": engine.share("cache_used"),
+        "preemptions": engine.whole("preemptions"),
+        "prefix_hit_rate": engine.share("prefix_hit_rate"),
+        "draft_acceptance": engine.share("draft_acceptance"),
+        "context_length": engine.whole("context_tokens"),
+        "max_sequences" if member.runtime in IN_BATCHES else "slots": places,
+        "quota_cpus": host.fact("quota_cpus"),
+        "memory_limit_bytes": host.whole("memory_limit_bytes"),
+        "state": reported("asleep" if engine.value("asleep") else "loaded", engine.source("asleep", "up")),
+    }
+    capacity = {"kv_capacity_tokens": engine.whole("kv_tokens")} if "kv_tokens" in engine else {}
+    return facts | capacity | cache_facts(member.info, f"{SOURCE}: {_CACHE_INFO}")
+
+
+def _run(member: Member, engine: Readings) -> Run:
+    whole, host = engine.fact("request_s"), host_readings(member)
+    depth = engine.missing("prompt_tokens")
+    if "prompt_tokens" in engine:  # on average tokens come behind the prompt and half of the answer
+        middle = engine.value("prompt_tokens") + engine.value("answer_tokens") / 2
+        depth = engine.worked_out(round(middle), "prompt_tokens", "answer_tokens")
+    return Run(
+        time_to_first_token_s=engine.fact("first_token_s"),
+        queue_s=engine.fact("queue_s"),
+        request_s=reported((whole.value,), whole.source) if isinstance(whole, Known) else whole,
+        depth_tokens=depth,
+        cpu_throttled_fraction=host.share("cpu_throttled"),
+        gpus=gpus_under_load(member),
+        earlier=earlier_of(member, engine),
+        traffic=traffic_of(member, engine),
+    )
 
 
 def traffic_of(member: Member, engine: Readings) -> Fact[Traffic]:
@@ -171,11 +167,6 @@ def _running(engine: Readings) -> float:
     return max(engine.value("running"), _answering(engine))
 
 
-SLOWER = 1.2
-"""Times as long for a token: two windows of one sound server differ by less where as many requests share its steps."""
-MORE, FEW = 1.5, 2.0  # Times as many requests at once: more of them slow each other down; and how many do not
-
-
 def earlier_of(member: Member, engine: Readings) -> Fact[Earlier]:
     """The speed of a request then and now, and whether the load explains the difference."""
     gap = engine.value("token_gap_before_s") if "token_gap_s" in engine else 0.0
@@ -206,56 +197,60 @@ def earlier_of(member: Member, engine: Readings) -> Fact[Earlier]:
     )
 
 
-_CACHE_INFO = "vllm:cache_config_info"
+@lru_cache(maxsize=4096)  # a fleet of thousands has few models
+def model_named(name: str, runtime: str, told_quant: str = "") -> Model:
+    """What the catalogue has of it; the name alone where nobody knows it. A quant that was told goes first."""
+    if not name:
+        unnamed = not_found("nothing says which model it serves", LABEL_IT)
+        return Model(name=unnamed, weights_bytes=unnamed, parameters=unnamed)
+    told = Model(name=reported(name[:_LONGEST_NAME].rstrip("/").rpartition("/")[2] or name, f"{SOURCE}: model_name"))
+    try:
+        known = find_model(name[:_LONGEST_NAME])
+        quant = told_quant or split_quant(name.rpartition("/")[2])[1]
+        numbers = _of_safetensors(known, quant) if runtime in IN_BATCHES else _of_gguf(known, quant, runtime)
+    except UserError as error:
+        unknown = not_found(f"its model is none that the catalogue knows: {error.message[:200]}")
+        return msgspec.structs.replace(told, weights_bytes=unknown, parameters=unknown)
+    return msgspec.structs.replace(told, **numbers)
 
 
-def snapshot_of(member: Member, taken_at: str = "") -> Snapshot:
-    """What a Prometheus could tell of one engine, its GPUs and its host, as facts."""
-    machine = machine_of(member)
-    model = model_named(member.model, member.runtime, member.info.get("unslow_quant", ""))
-    engine = Readings(member.engine, member.missing.get("engine", ""))
-    facts = _told_of_runtime(member, engine)
-    cut = tensor_parallel(member.runtime, machine.gpus.value_or(()), model, facts)
-    facts |= offloaded_layers(member.runtime, machine.gpus, model, share_at_work(engine) or 0.0)
-    runtime = Runtime(**facts, tensor_parallel=cut)
-    subject = Subject(runtime=bounded(runtime), model=model, run=bounded(_run(member, engine)))
-    return Snapshot(unslow_version=__version__, taken_at=taken_at, machine=bounded(machine), subjects=(subject,))
+def _of_safetensors(known: WellKnown, quant: str) -> dict[str, Fact[Any]]:
+    written = quant or known.published or "BF16"
+    shape = shape_of_blueprint(made_up(known, "F16"))
+    how = "as it is told" if quant else "as its publisher ships it"
+    return _facts(known, shape, parts_of_shape(shape, storage_of_quant(written)), written, how)
 
 
-def _told_of_runtime(member: Member, engine: Readings) -> dict[str, Any]:
-    host, places = host_readings(member), engine.whole("places")
-    facts: dict[str, Fact[Any]] = {
-        "name": reported(member.runtime, f"{SOURCE}: its metrics"),
-        "version": reported(member.version, SOURCE) if member.version else NOT_LOOKED,
-        "running_requests": engine.whole("running"),
-        "deferred_requests": engine.whole("waiting"),
-        "kv_usage": engine.share("cache_used"),
-        "preemptions": engine.whole("preemptions"),
-        "prefix_hit_rate": engine.share("prefix_hit_rate"),
-        "draft_acceptance": engine.share("draft_acceptance"),
-        "context_length": engine.whole("context_tokens"),
-        "max_sequences" if member.runtime in IN_BATCHES else "slots": places,
-        "quota_cpus": host.fact("quota_cpus"),
-        "memory_limit_bytes": host.whole("memory_limit_bytes"),
-        "state": reported("asleep" if engine.value("asleep") else "loaded", engine.source("asleep", "up")),
-    }
-    capacity = {"kv_capacity_tokens": engine.whole("kv_tokens")} if "kv_tokens" in engine else {}
-    return facts | capacity | cache_facts(member.info, f"{SOURCE}: {_CACHE_INFO}")
+def _of_gguf(known: WellKnown, quant: str, runtime: str) -> dict[str, Fact[Any]]:
+    written = quant or _USUAL_MIX.get(runtime, "")
+    if not written:
+        raise UserError("its quant is not told")
+    find_mix(written)
+    plan = made_up(known, written.upper().removeprefix("UD-"))
+    facts = _facts(known, shape_of_blueprint(plan), [], written, "as it is told" if quant else "as is usual")
+    size = plan.weights_bytes
+    return facts | {"weights_bytes": estimated(size, _source(known, written, "of its tensors"))}
 
 
-def _run(member: Member, engine: Readings) -> Run:
-    whole, host = engine.fact("request_s"), host_readings(member)
-    depth = engine.missing("prompt_tokens")
-    if "prompt_tokens" in engine:  # on average tokens come behind the prompt and half of the answer
-        middle = engine.value("prompt_tokens") + engine.value("answer_tokens") / 2
-        depth = engine.worked_out(round(middle), "prompt_tokens", "answer_tokens")
-    return Run(
-        time_to_first_token_s=engine.fact("first_token_s"),
-        queue_s=engine.fact("queue_s"),
-        request_s=reported((whole.value,), whole.source) if isinstance(whole, Known) else whole,
-        depth_tokens=depth,
-        cpu_throttled_fraction=host.share("cpu_throttled"),
-        gpus=gpus_under_load(member),
-        earlier=earlier_of(member, engine),
-        traffic=traffic_of(member, engine),
+def _facts(known: WellKnown, shape: HfShape, parts: list[Part], quant: str, how: str) -> dict[str, Fact[Any]]:
+    source = _source(known, quant, how)
+    table, output, experts = (
+        sum(part.bytes for part in parts if part.role is role) for role in (Role.EMBEDDING, Role.OUTPUT, Role.EXPERTS)
     )
+    heads, key, value = shape.kv_heads, shape.key_length, shape.value_length
+    if shape.kv_rank:  # a latent, which all heads share
+        heads, key, value = 1, shape.kv_rank + shape.rope_length, 0
+    numbers: dict[str, Any] = {
+        "architecture": known.architecture, "quant": quant, "parameters": known.parameters, "layers": shape.layers,
+        "width": shape.width, "vocabulary": shape.vocabulary, "context_trained": known.shape.context_trained,
+        "heads": shape.heads, "kv_heads": heads, "key_length": key, "value_length": value, "experts": shape.experts,
+        "experts_used": shape.experts_used, "expert_width": shape.expert_width, "output_tied": shape.tied,
+    }  # fmt: skip
+    if parts:
+        numbers |= {"weights_bytes": total_bytes(parts), "token_table_bytes": table, "output_bytes": output or table}
+        numbers |= {"expert_bytes": experts} if experts else {}
+    return {name: estimated(number, source) for name, number in numbers.items()}
+
+
+def _source(known: WellKnown, quant: str, how: str) -> str:
+    return f"the catalogue: {known.name} in {quant}, {how}"

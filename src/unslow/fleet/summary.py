@@ -1,4 +1,8 @@
-"""The judgement of the whole fleet: instances by what they lose, causes by what they cost, the odd ones among peers."""
+"""The judgement of the whole fleet: instances by what they lose, causes by what they cost, the odd ones among peers.
+
+The others are those that are judged normal by themselves, where there are enough of them, else all: where most of a
+group is ill, the middle of it is no norm.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -16,10 +20,65 @@ from unslow.think.causes import all_causes
 from unslow.think.report import Range, Verdict
 
 Amount = TypeVar("Amount", int, float)
+Floats = NDArray[np.float64]
 WORST_FIRST: tuple[Verdict, ...] = ("failed", "slow", "cannot_tell", "normal")
 MOST_NAMED = 5  # Keys that stand for a cause
 MOST_REASONS = 8
 NOT_EXPLAINED = "Nothing that was found explains it"
+MOST_ODD = 50  # Of one group that are told of; where more are slow, it is the group that is slow
+UNKNOWN_DEVICES = "on which devices they run is not known, so that they may not be alike"
+LEAST_PEERS = 4  # Instances to hold one against: of fewer, nobody knows which is the odd one
+LEAST_TOKENS = 64.0  # Of answers in the window: fewer tell no speed
+NOISE = 0.10  # Of the speed: what differs less is chance, as two measurements of one server under real traffic do
+FEW = 4.0
+"""Instances whose spread says as much as is known without them: of a handful it is known badly, so more is chance."""
+DEVIATIONS = 4.0  # Of the usual spread: of ten thousand like instances less than one is farther off by chance
+_OF_MEDIAN = 1.4826  # Standard deviations in a median absolute deviation of a normal distribution
+SAME_LOAD = 1.4
+"""Times as many requests at once: within it a step takes about as long where nothing predicts how long."""
+SAME_LOAD_PREDICTED = 2.0
+"""The same where the load is in the prediction already, and only its error is to be the same."""
+OPEN = 2.2
+"""Times as fast in the middle of a prediction as at its low end: parts that are known reach two, and of more the middle
+is no norm."""
+MOST_NEIGHBOURS = 101  # By load: a median of a hundred is sharp, and thousands would take long
+
+
+class Paces(NamedTuple):
+    """Those of a group that can be compared: their places in it, and what share of its peers' speed each has."""
+
+    places: list[int]
+    speeds: Floats
+    reached: Floats
+    noise: float
+
+    @property
+    def slower(self) -> list[int]:
+        """Numbers among `places` of those that are slower than their peers by more than noise, the slowest first."""
+        found = np.flatnonzero(self.reached < 1.0 - self.noise)
+        return [int(n) for n in found[np.argsort(self.reached[found], kind="stable")]]
+
+    @property
+    def usual(self) -> list[int]:
+        """Numbers among `places` of those that are as fast as the others."""
+        return [int(n) for n in np.flatnonzero(self.reached >= 1.0 - self.noise)]
+
+
+def fleet_of(judged: Sequence[Judged], head: FleetReport) -> FleetReport:
+    """The report that only says how it came about, with all instances; each keeps the verdict that it has by itself."""
+    instances = ranked([one.instance for one in judged])
+    return msgspec.structs.replace(
+        head,
+        verdicts={verdict: sum(one.verdict == verdict for one in instances) for verdict in WORST_FIRST},
+        tokens_per_s=sum_of_known(0.0 if is_idle(one) else one.tokens_per_s for one in instances),
+        lost=sums(instances),
+        gpus=sum_of_known(one.gpus for one in instances),
+        causes=cause_counts(instances),
+        untold=untold(instances),
+        idle=sum(map(is_idle, instances)),
+        instances=instances,
+        peers=peer_groups(judged, head.window_s),
+    )
 
 
 def ranked(instances: Sequence[Instance]) -> tuple[Instance, ...]:
@@ -116,113 +175,6 @@ def _hours(one: Instance, cause: str) -> float | None:
     return hours * one.lost_by.get(cause, 0.0) / tokens
 
 
-# The others are those that are judged normal by themselves, where there are enough of them, else all: where most of a
-# group is ill, the middle of it is no norm.
-
-LEAST_PEERS = 4  # Instances to hold one against: of fewer, nobody knows which is the odd one
-LEAST_TOKENS = 64.0  # Of answers in the window: fewer tell no speed
-NOISE = 0.10  # Of the speed: what differs less is chance, as two measurements of one server under real traffic do
-FEW = 4.0
-"""Instances whose spread says as much as is known without them: of a handful it is known badly, so more is chance."""
-DEVIATIONS = 4.0  # Of the usual spread: of ten thousand like instances less than one is farther off by chance
-_OF_MEDIAN = 1.4826  # Standard deviations in a median absolute deviation of a normal distribution
-SAME_LOAD = 1.4
-"""Times as many requests at once: within it a step takes about as long where nothing predicts how long."""
-SAME_LOAD_PREDICTED = 2.0
-"""The same where the load is in the prediction already, and only its error is to be the same."""
-OPEN = 2.2
-"""Times as fast in the middle of a prediction as at its low end: parts that are known reach two, and of more the middle
-is no norm."""
-MOST_NEIGHBOURS = 101  # By load: a median of a hundred is sharp, and thousands would take long
-
-Floats = NDArray[np.float64]
-
-
-class Paces(NamedTuple):
-    """Those of a group that can be compared: their places in it, and what share of its peers' speed each has."""
-
-    places: list[int]
-    speeds: Floats
-    reached: Floats
-    noise: float
-
-    @property
-    def slower(self) -> list[int]:
-        """Numbers among `places` of those that are slower than their peers by more than noise, the slowest first."""
-        found = np.flatnonzero(self.reached < 1.0 - self.noise)
-        return [int(n) for n in found[np.argsort(self.reached[found], kind="stable")]]
-
-    @property
-    def usual(self) -> list[int]:
-        """Numbers among `places` of those that are as fast as the others."""
-        return [int(n) for n in np.flatnonzero(self.reached >= 1.0 - self.noise)]
-
-
-def is_comparable(one: Instance, window_s: float) -> bool:
-    """Whether its speed is known of enough tokens."""
-    tokens = (one.tokens_per_s or 0.0) * window_s
-    return bool(one.measured.get(DECODE)) and one.running is not None and tokens >= LEAST_TOKENS
-
-
-def paces(group: list[Instance], window_s: float) -> Paces | None:
-    """How the comparable ones of a group stand to one another; None where they are too few."""
-    places = [n for n, one in enumerate(group) if is_comparable(one, window_s)]
-    predicted = [n for n in places if _expected(group[n])]
-    by_physics = 2 * len(predicted) >= len(places)
-    places = predicted if by_physics else places
-    if len(places) <= LEAST_PEERS:
-        return None
-    speeds = np.array([group[n].measured[DECODE] for n in places])
-    loads = np.array([max(1.0, group[n].at_once or group[n].running or 0.0) for n in places])
-    norms = np.array([_expected(group[n]) or 1.0 for n in places]) if by_physics else np.ones(len(places))
-    normal = np.array([group[n].verdict == "normal" for n in places])
-    healthy = normal if int(normal.sum()) >= LEAST_PEERS else np.ones(len(places), dtype=np.bool_)
-    values = speeds / norms
-    reached = values / _usual(values, loads, healthy, by_physics=by_physics)
-    known = np.flatnonzero(np.isfinite(reached))
-    if len(known) <= LEAST_PEERS:
-        return None
-    told = reached[known][healthy[known]] if healthy[known].any() else reached[known]
-    spread = float(np.median(np.abs(told - np.median(told)))) * _OF_MEDIAN
-    noise = min(1.0, max(NOISE * (1.0 + FEW / len(told)), DEVIATIONS * spread))  # more in a small group
-    return Paces([places[n] for n in known], speeds[known], reached[known], noise)
-
-
-def _expected(one: Instance) -> float | None:
-    """What it could give to one request at its load, cured: what is wrong with an instance must not excuse it.
-
-    None where that is left open by a factor: prompts take nearly all its time, say.
-    """
-    best = one.expected.achievable.get(DECODE) or one.expected.as_configured.get(DECODE)
-    return best.mid if best and best.mid > 0 and best.mid <= OPEN * best.low else None
-
-
-def _usual(values: Floats, loads: Floats, healthy: NDArray[np.bool_], *, by_physics: bool) -> Floats:
-    """For each, the median of the healthy ones with about its load.
-
-    Of too few it is that of all healthy ones, or none where no prediction has the load in it.
-    """
-    order = np.argsort(loads[healthy], kind="stable")
-    of_loads, of_values = loads[healthy][order], values[healthy][order]
-    factor = SAME_LOAD_PREDICTED if by_physics else SAME_LOAD
-    first = np.searchsorted(of_loads, loads / factor, side="left")
-    last = np.searchsorted(of_loads, loads * factor, side="right")
-    middle = np.searchsorted(of_loads, loads)
-    first = np.maximum(first, np.minimum(middle - MOST_NEIGHBOURS // 2, last - MOST_NEIGHBOURS))
-    last = np.minimum(last, first + MOST_NEIGHBOURS)
-    enough = last - first >= LEAST_PEERS + healthy  # itself is no peer
-    otherwise = float(np.median(of_values)) if by_physics else float("nan")
-    return np.array([
-        float(np.median(of_values[a:b])) if told else otherwise
-        for a, b, told in zip(first, last, enough, strict=True)
-    ])  # fmt: skip
-
-
-MOST_ODD = 50  # Of one group that are told of; where more are slow, it is the group that is slow
-
-UNKNOWN_DEVICES = "on which devices they run is not known, so that they may not be alike"
-
-
 def peer_groups(judged: Sequence[Judged], window_s: float) -> tuple[PeerGroup, ...]:
     """Every group, those with odd ones first, then the largest."""
     groups: dict[tuple[str, str, str], list[Judged]] = {}
@@ -277,18 +229,61 @@ def _odd_ones(members: list[Judged], seen: Paces) -> tuple[Odd, ...]:
     return tuple(odd)
 
 
-def fleet_of(judged: Sequence[Judged], head: FleetReport) -> FleetReport:
-    """The report that only says how it came about, with all instances; each keeps the verdict that it has by itself."""
-    instances = ranked([one.instance for one in judged])
-    return msgspec.structs.replace(
-        head,
-        verdicts={verdict: sum(one.verdict == verdict for one in instances) for verdict in WORST_FIRST},
-        tokens_per_s=sum_of_known(0.0 if is_idle(one) else one.tokens_per_s for one in instances),
-        lost=sums(instances),
-        gpus=sum_of_known(one.gpus for one in instances),
-        causes=cause_counts(instances),
-        untold=untold(instances),
-        idle=sum(map(is_idle, instances)),
-        instances=instances,
-        peers=peer_groups(judged, head.window_s),
-    )
+def paces(group: list[Instance], window_s: float) -> Paces | None:
+    """How the comparable ones of a group stand to one another; None where they are too few."""
+    places = [n for n, one in enumerate(group) if is_comparable(one, window_s)]
+    predicted = [n for n in places if _expected(group[n])]
+    by_physics = 2 * len(predicted) >= len(places)
+    places = predicted if by_physics else places
+    if len(places) <= LEAST_PEERS:
+        return None
+    speeds = np.array([group[n].measured[DECODE] for n in places])
+    loads = np.array([max(1.0, group[n].at_once or group[n].running or 0.0) for n in places])
+    norms = np.array([_expected(group[n]) or 1.0 for n in places]) if by_physics else np.ones(len(places))
+    normal = np.array([group[n].verdict == "normal" for n in places])
+    healthy = normal if int(normal.sum()) >= LEAST_PEERS else np.ones(len(places), dtype=np.bool_)
+    values = speeds / norms
+    reached = values / _usual(values, loads, healthy, by_physics=by_physics)
+    known = np.flatnonzero(np.isfinite(reached))
+    if len(known) <= LEAST_PEERS:
+        return None
+    told = reached[known][healthy[known]] if healthy[known].any() else reached[known]
+    spread = float(np.median(np.abs(told - np.median(told)))) * _OF_MEDIAN
+    noise = min(1.0, max(NOISE * (1.0 + FEW / len(told)), DEVIATIONS * spread))  # more in a small group
+    return Paces([places[n] for n in known], speeds[known], reached[known], noise)
+
+
+def is_comparable(one: Instance, window_s: float) -> bool:
+    """Whether its speed is known of enough tokens."""
+    tokens = (one.tokens_per_s or 0.0) * window_s
+    return bool(one.measured.get(DECODE)) and one.running is not None and tokens >= LEAST_TOKENS
+
+
+def _expected(one: Instance) -> float | None:
+    """What it could give to one request at its load, cured: what is wrong with an instance must not excuse it.
+
+    None where that is left open by a factor: prompts take nearly all its time, say.
+    """
+    best = one.expected.achievable.get(DECODE) or one.expected.as_configured.get(DECODE)
+    return best.mid if best and best.mid > 0 and best.mid <= OPEN * best.low else None
+
+
+def _usual(values: Floats, loads: Floats, healthy: NDArray[np.bool_], *, by_physics: bool) -> Floats:
+    """For each, the median of the healthy ones with about its load.
+
+    Of too few it is that of all healthy ones, or none where no prediction has the load in it.
+    """
+    order = np.argsort(loads[healthy], kind="stable")
+    of_loads, of_values = loads[healthy][order], values[healthy][order]
+    factor = SAME_LOAD_PREDICTED if by_physics else SAME_LOAD
+    first = np.searchsorted(of_loads, loads / factor, side="left")
+    last = np.searchsorted(of_loads, loads * factor, side="right")
+    middle = np.searchsorted(of_loads, loads)
+    first = np.maximum(first, np.minimum(middle - MOST_NEIGHBOURS // 2, last - MOST_NEIGHBOURS))
+    last = np.minimum(last, first + MOST_NEIGHBOURS)
+    enough = last - first >= LEAST_PEERS + healthy  # itself is no peer
+    otherwise = float(np.median(of_values)) if by_physics else float("nan")
+    return np.array([
+        float(np.median(of_values[a:b])) if told else otherwise
+        for a, b, told in zip(first, last, enough, strict=True)
+    ])  # fmt: skip

@@ -3,7 +3,7 @@ import pytest
 from tests.fleet.capacity.capacity_cases import case, like, moments
 
 from unslow.facts.values import reported
-from unslow.fleet.capacity.limits import Load
+from unslow.fleet.capacity.limits import UNSEEN, Load
 from unslow.fleet.capacity.report import Goal
 from unslow.fleet.capacity.users import more_cache, over_twice_as_many, row_of, rows_of
 
@@ -58,7 +58,7 @@ def test_where_places_end_it_a_setting_is_worth_more_than_a_gpu(wording):
 
 def test_where_nothing_ends_it_or_places_do_twice_the_gpus_are_no_answer():
     unseen = row_of(like(moments(1, 8, each_s=0.00001), case=case()), FIFTY)
-    assert (unseen.limit, len(unseen.next)) == ("nothing that was seen", 1)
+    assert (unseen.limit, len(unseen.next)) == (UNSEEN, 1)
     few = row_of(like(moments(1, 64), places=4.0, case=case()), FIFTY)
     assert few.next[1].users.mid == 0
     assert few.next[1].because.endswith("places")

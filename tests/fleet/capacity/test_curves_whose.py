@@ -1,5 +1,5 @@
 from unslow.fleet.capacity.curves import Whose
-from unslow.fleet.discovery import shown_label
+from unslow.fleet.labels import shown_label
 from unslow.fleet.member import Member
 
 

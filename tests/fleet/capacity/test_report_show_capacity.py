@@ -3,6 +3,7 @@ import json
 import pytest
 
 from unslow.facts.errors import UserError
+from unslow.fleet.capacity.limits import UNSEEN
 from unslow.fleet.capacity.report import CapacityReport, CapacityRow, CurvePoint, Goal, Step, render_capacity
 from unslow.fleet.report import Statement
 from unslow.think.report import Range
@@ -89,7 +90,7 @@ def test_what_can_not_be_told_says_why(wording):
 
 
 def test_what_nothing_ends_has_a_plus():
-    assert "~32+" in shown(row(limit="nothing that was seen", basis="simulated", users_at_goal=users(20, 32, 32)))
+    assert "~32+" in shown(row(limit=UNSEEN, basis="simulated", users_at_goal=users(20, 32, 32)))
 
 
 def test_the_goal_the_other_steps_and_the_statements_are_said(wording):

@@ -5,9 +5,9 @@ from unslow.commands._output import Silent
 from unslow.facts.errors import UserError
 from unslow.fleet.capacity.report import Goal, render_capacity
 from unslow.fleet.capacity.users import capacity_report, goal_of, span_of
-from unslow.fleet.command import FleetSettings
 from unslow.fleet.prometheus.connection import Access
 from unslow.fleet.queries import Options
+from unslow.fleet.settings import FleetSettings
 
 
 @pytest.mark.parametrize("text", ["20", "20 tok/s", "20 tokens/s", "20.0 tokens per second", "20t/s", " 20 Tok/sec "])

@@ -7,7 +7,7 @@ from threading import Thread
 import pytest
 
 from unslow.facts.errors import UserError
-from unslow.fleet.discovery import Asking
+from unslow.fleet.asking import Asking
 from unslow.fleet.members import read_members
 from unslow.fleet.prometheus.client import Prometheus
 from unslow.fleet.prometheus.connection import Access

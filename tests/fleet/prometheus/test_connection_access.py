@@ -6,8 +6,8 @@ import pytest
 
 from unslow.commands.fleet import FleetRequest
 from unslow.facts.errors import UserError
-from unslow.fleet.command import asked_access
 from unslow.fleet.prometheus.connection import Access, with_environment
+from unslow.fleet.settings import asked_access
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from unslow.catalog.prometheus import Exporter, exporters_of
 from unslow.fleet.capacity.limits import LikeInstances, Load, Moment, quantile
-from unslow.fleet.discovery import shown_label
+from unslow.fleet.labels import shown_label
 from unslow.fleet.member import Member
 from unslow.fleet.prometheus.answers import Curve
 from unslow.fleet.prometheus.client import Prometheus
@@ -16,6 +16,13 @@ from unslow.fleet.snapshot_hardware import gpus_of
 from unslow.fleet.snapshots import snapshot_of
 from unslow.fleet.summary import counted_names
 
+MOST_POINTS = 300_000  # Of one answer, over all its series: some 10 MB of JSON
+MOST_PER_SERIES = 10_000  # Prometheus refuses more than 11,000 points of a series
+WINDOW_S = 60.0  # At a scrape each 15 s, which is usual
+SHORTEST_WINDOW_S = 15.0
+LONGEST_WINDOW_S = 300.0  # A longer window mixes loads that were not there at the same time
+SCRAPES = 4  # In a window: two make a rate, and now and then one is missed
+FEWEST_MOMENTS = 12  # That are looked at, however many instances there are
 FEWEST_TOKENS = 20.0  # In a window: the gaps of fewer tell no speed
 FEWEST_REQUESTS = 0.01  # At once, in the mean of a window: of less there are no tokens
 SHORTEST_GAP_S, LONGEST_GAP_S = 1e-6, 1e4  # Between two tokens: nothing real is outside of it
@@ -23,8 +30,16 @@ FEWEST_SPREAD = 3  # Instances from which on it makes sense to say that some hav
 LARGEST = 1e12  # Of any value: what is larger, below nought or no number at all was not measured
 _BUSIEST, _FULLEST = 0.9, 0.9
 """Moments with more to do than nine of ten, and the instances that have more than nine of ten."""
-
 _BESIDE = ("uneasy", "tokens_per_s", "gap_s", "first_token_s", "waiting", "cache_used")
+_MEAN, _SPREAD = "avg_over_time(", "stddev_over_time("
+_TELLING = (
+    ("cluster", "namespace", "pod", "job", "instance"),
+    ("cluster", "namespace", "pod", "instance"),
+    ("namespace", "pod", "instance"),
+    ("job", "instance"),
+    ("instance",),
+)
+"""Labels that tell a target from the others, the most telling first: those of fewer only where they are enough."""
 Row = list[float | None]  # A value for each moment of the grid; None where there was none
 
 
@@ -49,153 +64,6 @@ class Grid(NamedTuple):
             if 0 <= place < self.points and 0 <= value <= LARGEST:
                 row[place] = value
         return row
-
-
-def moments_of(rows: Mapping[str, Row], window_s: float) -> Iterator[Moment]:
-    """The moments of one instance in which it made enough tokens to tell their speed; `rows` by names of queries."""
-    running = rows.get("running")
-    if running is None:  # not answered, or told by nobody: without it no speed has a load
-        return
-    nothing: Row = [None] * len(running)
-    others = (rows.get(name, nothing) for name in _BESIDE)
-    for requests, uneasy, tokens, gap, first, waiting, cache in zip(running, *others, strict=True):
-        if not requests or requests < FEWEST_REQUESTS or not tokens or tokens * window_s < FEWEST_TOKENS:
-            continue
-        # where nothing tells the gap, Little's law does: requests at once over what they get together
-        gap_s = gap or requests / tokens
-        if SHORTEST_GAP_S <= gap_s <= LONGEST_GAP_S:
-            until_first = first if first and first >= SHORTEST_GAP_S else None
-            yield Moment(shared_by(requests, uneasy), gap_s, until_first, waiting, cache)
-
-
-def shared_by(requests: float, uneasy: float | None) -> float:
-    """How many requests a token shared its step with, in the mean over tokens.
-
-    More tokens are made while there are more requests, so their mean is above that over time, by the variance.
-    """
-    return max(1.0, requests + (uneasy or 0.0) ** 2 / requests)
-
-
-def load_of(running: Sequence[Row]) -> Load:
-    """Requests at once of a group, over the moments in which any of it was seen."""
-    seen = [[value for value in column if value is not None] for column in zip(*running, strict=True)]
-    sums = [sum(column) for column in seen if column]
-    if not sums:
-        return Load()
-    least = quantile(sorted(sums), _BUSIEST)
-    uneven = sorted(
-        (quantile(sorted(column), _FULLEST) * len(column) / sum(column))
-        for column in seen
-        if len(column) >= FEWEST_SPREAD and sum(column) >= max(least, 1.0)
-    )
-    return Load(sum(sums) / len(sums), max(sums), quantile(uneven, 0.5) if uneven else None)
-
-
-def devices_of(member: Member) -> str:
-    """Such as `2 x NVIDIA H100`; empty where no GPU is known."""
-    return counted_names(gpu.name for gpu in gpus_of(member))
-
-
-def _like(members: Sequence[Member], rows: Mapping[str, Mapping[str, Row]], grid: Grid) -> LikeInstances:
-    first = members[0]
-    known = [rows[member.key] for member in members]
-    places = [m.engine["places"].value for m in members if "places" in m.engine]
-    telling = max(members, key=lambda member: (len(member.engine), len(member.info), len(member.gpus)))
-    return LikeInstances(
-        runtime=first.runtime,
-        model=first.model,
-        devices=devices_of(first),
-        instances=len(members),
-        gpus_each=len(gpus_of(first)) or None,
-        moments=tuple(moment for those in known for moment in moments_of(those, grid.window_s)),
-        load=load_of([those["running"] for those in known if "running" in those]),
-        places=min(places) if places else None,
-        case=next(snapshot_of(telling).cases(), None),
-        without="" if any("running" in those for those in known) else "it tells no requests at once over time",
-    )
-
-
-_MEAN, _SPREAD = "avg_over_time(", "stddev_over_time("
-
-
-def curve_queries(options: Options, window_s: float) -> tuple[Query, ...]:
-    """All of them, each value taken over a window, one series for each target."""
-    matchers, taken_s = options.matchers(engines=True), max(1.0, round(window_s))
-
-    def ways(one: Exporter, reading: str) -> list[str]:
-        """Its expressions, the first that answers holds; ranks and copies of a model are put together."""
-        fold, *texts = one.readings.get(reading, ("",))
-        return [folded(filled(text, matchers, taken_s), fold, one.own, one.same) for text in texts]
-
-    def values(reading: str) -> str:
-        """A reading of whichever engine tells it."""
-        return " or ".join(way for one in exporters_of("engine").values() for way in ways(one, reading))
-
-    def ratios(above: str, below: str) -> str:
-        """One reading for each of another; a window without any has no answer."""
-        return " or ".join(
-            f"({most} / ({least} > 0))"
-            for one in exporters_of("engine").values()
-            for most, least in zip(ways(one, above), ways(one, below), strict=True)
-        )
-
-    gaps = f"{ratios('token_gap_s_sum', 'token_gap_s_count')} or {ratios('decode_busy_s', 'decode_tokens')}"
-    firsts = ratios("first_token_s_sum", "first_token_s_count")
-    asked = (
-        ("running", values("running"), "requests that are answered at once"),
-        ("uneasy", values("running").replace(_MEAN, _SPREAD), "how much that changes within a window"),
-        ("waiting", values("waiting"), "requests that find no place"),
-        ("cache_used", values("cache_used"), "how full the KV caches are"),
-        ("tokens_per_s", values("generated_tokens_per_s"), "tokens of all answers together"),
-        ("gap_s", gaps, "seconds between two tokens of one request"),
-        ("first_token_s", firsts, "times to the first token"),
-    )
-    return tuple(Query(name, "capacity", promql, why) for name, promql, why in asked)
-
-
-_TELLING = (
-    ("cluster", "namespace", "pod", "job", "instance"),
-    ("cluster", "namespace", "pod", "instance"),
-    ("namespace", "pod", "instance"),
-    ("job", "instance"),
-    ("instance",),
-)
-"""Labels that tell a target from the others, the most telling first: those of fewer only where they are enough."""
-
-
-class Whose:
-    """Finds the member that a curve belongs to."""
-
-    def __init__(self, members: Sequence[Member]) -> None:
-        self.strangers: set[tuple[str, ...]] = set()
-        """Targets whose curves belong to nobody, or to more than one."""
-        self._by_labels: list[dict[tuple[str, ...], str]] = [{} for _ in _TELLING]
-        for names, known in zip(_TELLING, self._by_labels, strict=True):
-            for member in members:
-                told = _told(member.labels, names)
-                known[told] = "" if told in known else member.key  # of two alike, neither is found this way
-
-    def key(self, labels: dict[str, str]) -> str:
-        """The key of the member; empty where it is nobody's, which is kept."""
-        shown = {name: shown_label(labels[name]) for name in _TELLING[0] if labels.get(name)}
-        for names, known in zip(_TELLING, self._by_labels, strict=True):
-            if any(name in shown for name in names) and (key := known.get(_told(shown, names))):
-                return key
-        self.strangers.add(_told(shown, _TELLING[0]))
-        return ""
-
-
-def _told(labels: dict[str, str], names: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(labels.get(name, "") for name in names)
-
-
-MOST_POINTS = 300_000  # Of one answer, over all its series: some 10 MB of JSON
-MOST_PER_SERIES = 10_000  # Prometheus refuses more than 11,000 points of a series
-WINDOW_S = 60.0  # At a scrape each 15 s, which is usual
-SHORTEST_WINDOW_S = 15.0
-LONGEST_WINDOW_S = 300.0  # A longer window mixes loads that were not there at the same time
-SCRAPES = 4  # In a window: two make a rate, and now and then one is missed
-FEWEST_MOMENTS = 12  # That are looked at, however many instances there are
 
 
 class Curves(NamedTuple):
@@ -251,3 +119,128 @@ def grid_of(now_s: float, span_s: float, members: Sequence[Member]) -> Grid:
     count = max(1, min(most, int(span_s / window)))
     step = max(window, span_s / count)
     return Grid(now_s - step * (count - 1), step, count, window)
+
+
+def curve_queries(options: Options, window_s: float) -> tuple[Query, ...]:
+    """All of them, each value taken over a window, one series for each target."""
+    matchers, taken_s = options.matchers(engines=True), max(1.0, round(window_s))
+
+    def ways(one: Exporter, reading: str) -> list[str]:
+        """Its expressions, the first that answers holds; ranks and copies of a model are put together."""
+        fold, *texts = one.readings.get(reading, ("",))
+        return [folded(filled(text, matchers, taken_s), fold, one.own, one.same) for text in texts]
+
+    def values(reading: str) -> str:
+        """A reading of whichever engine tells it."""
+        return " or ".join(way for one in exporters_of("engine").values() for way in ways(one, reading))
+
+    def ratios(above: str, below: str) -> str:
+        """One reading for each of another; a window without any has no answer."""
+        return " or ".join(
+            f"({most} / ({least} > 0))"
+            for one in exporters_of("engine").values()
+            for most, least in zip(ways(one, above), ways(one, below), strict=True)
+        )
+
+    gaps = f"{ratios('token_gap_s_sum', 'token_gap_s_count')} or {ratios('decode_busy_s', 'decode_tokens')}"
+    firsts = ratios("first_token_s_sum", "first_token_s_count")
+    asked = (
+        ("running", values("running"), "requests that are answered at once"),
+        ("uneasy", values("running").replace(_MEAN, _SPREAD), "how much that changes within a window"),
+        ("waiting", values("waiting"), "requests that find no place"),
+        ("cache_used", values("cache_used"), "how full the KV caches are"),
+        ("tokens_per_s", values("generated_tokens_per_s"), "tokens of all answers together"),
+        ("gap_s", gaps, "seconds between two tokens of one request"),
+        ("first_token_s", firsts, "times to the first token"),
+    )
+    return tuple(Query(name, "capacity", promql, why) for name, promql, why in asked)
+
+
+class Whose:
+    """Finds the member that a curve belongs to."""
+
+    def __init__(self, members: Sequence[Member]) -> None:
+        self.strangers: set[tuple[str, ...]] = set()
+        """Targets whose curves belong to nobody, or to more than one."""
+        self._by_labels: list[dict[tuple[str, ...], str]] = [{} for _ in _TELLING]
+        for names, known in zip(_TELLING, self._by_labels, strict=True):
+            for member in members:
+                told = _told(member.labels, names)
+                known[told] = "" if told in known else member.key  # of two alike, neither is found this way
+
+    def key(self, labels: dict[str, str]) -> str:
+        """The key of the member; empty where it is nobody's, which is kept."""
+        shown = {name: shown_label(labels[name]) for name in _TELLING[0] if labels.get(name)}
+        for names, known in zip(_TELLING, self._by_labels, strict=True):
+            if any(name in shown for name in names) and (key := known.get(_told(shown, names))):
+                return key
+        self.strangers.add(_told(shown, _TELLING[0]))
+        return ""
+
+
+def _told(labels: dict[str, str], names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(labels.get(name, "") for name in names)
+
+
+def devices_of(member: Member) -> str:
+    """Such as `2 x NVIDIA H100`; empty where no GPU is known."""
+    return counted_names(gpu.name for gpu in gpus_of(member))
+
+
+def _like(members: Sequence[Member], rows: Mapping[str, Mapping[str, Row]], grid: Grid) -> LikeInstances:
+    first = members[0]
+    known = [rows[member.key] for member in members]
+    places = [m.engine["places"].value for m in members if "places" in m.engine]
+    telling = max(members, key=lambda member: (len(member.engine), len(member.info), len(member.gpus)))
+    return LikeInstances(
+        runtime=first.runtime,
+        model=first.model,
+        devices=devices_of(first),
+        instances=len(members),
+        gpus_each=len(gpus_of(first)) or None,
+        moments=tuple(moment for those in known for moment in moments_of(those, grid.window_s)),
+        load=load_of([those["running"] for those in known if "running" in those]),
+        places=min(places) if places else None,
+        case=next(snapshot_of(telling).cases(), None),
+        without="" if any("running" in those for those in known) else "it tells no requests at once over time",
+    )
+
+
+def moments_of(rows: Mapping[str, Row], window_s: float) -> Iterator[Moment]:
+    """The moments of one instance in which it made enough tokens to tell their speed; `rows` by names of queries."""
+    running = rows.get("running")
+    if running is None:  # not answered, or told by nobody: without it no speed has a load
+        return
+    nothing: Row = [None] * len(running)
+    others = (rows.get(name, nothing) for name in _BESIDE)
+    for requests, uneasy, tokens, gap, first, waiting, cache in zip(running, *others, strict=True):
+        if not requests or requests < FEWEST_REQUESTS or not tokens or tokens * window_s < FEWEST_TOKENS:
+            continue
+        # where nothing tells the gap, Little's law does: requests at once over what they get together
+        gap_s = gap or requests / tokens
+        if SHORTEST_GAP_S <= gap_s <= LONGEST_GAP_S:
+            until_first = first if first and first >= SHORTEST_GAP_S else None
+            yield Moment(shared_by(requests, uneasy), gap_s, until_first, waiting, cache)
+
+
+def shared_by(requests: float, uneasy: float | None) -> float:
+    """How many requests a token shared its step with, in the mean over tokens.
+
+    More tokens are made while there are more requests, so their mean is above that over time, by the variance.
+    """
+    return max(1.0, requests + (uneasy or 0.0) ** 2 / requests)
+
+
+def load_of(running: Sequence[Row]) -> Load:
+    """Requests at once of a group, over the moments in which any of it was seen."""
+    seen = [[value for value in column if value is not None] for column in zip(*running, strict=True)]
+    sums = [sum(column) for column in seen if column]
+    if not sums:
+        return Load()
+    least = quantile(sorted(sums), _BUSIEST)
+    uneven = sorted(
+        (quantile(sorted(column), _FULLEST) * len(column) / sum(column))
+        for column in seen
+        if len(column) >= FEWEST_SPREAD and sum(column) >= max(least, 1.0)
+    )
+    return Load(sum(sums) / len(sums), max(sums), quantile(uneven, 0.5) if uneven else None)

@@ -1,4 +1,13 @@
-"""Measured moments as a curve, the load beyond it by physics, and what ends it: speed, first token, cache, slots."""
+"""Measured moments as a curve, the load beyond it by physics, and what ends it: speed, first token, cache, slots.
+
+More requests never make a step shorter: where a bin says so it is noise, and neighbours are drawn together. The
+spread of a bin is that of its moments: what eight of ten moments with that load had.
+
+A step for n requests takes a + b * n: the weights are read once for all, and each request adds its own cache and
+arithmetic. So with more requests no step is shorter, and none grows faster than the requests do. Where physics knows
+the machine, it also knows from which load on arithmetic takes longer than reading, which no measurement below that
+load shows: the slower of the two counts, and the interval holds both.
+"""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -10,6 +19,33 @@ import msgspec
 
 from unslow.facts.snapshot import Case
 from unslow.think.stats.depth import Point, line_through
+
+SPEED, FIRST, CACHE, PLACES = "speed of each", "first token", "KV cache", "places"
+UNSEEN = "nothing that was seen"
+FULL = 0.9  # Of the cache in use: from there on the next conversation soon finds no room
+FEWEST = 5  # Moments of a bin: of fewer, the middle is chance
+_EXACT = 16  # Requests up to which each number has a bin of its own
+_WIDER = 1.09  # Each bin beyond, as a factor: eight to a doubling
+_EDGE = 0.1  # Of the moments lie below the low end of the spread, and as many above the high one
+FARTHEST = 4.0  # Times the highest load that was seen: farther than that a line through what was seen says nothing
+APART = 1.4  # The highest load over the lowest: of loads closer together nobody can tell what one more request adds
+NEAR = 4.0
+"""The line is that of loads down to the highest over this: a step bends upwards where arithmetic begins to decide."""
+DOUBT = 0.35
+"""Of the logarithm of how much farther it goes: how wrong the simulated growth may be, either way; at twice the load
+27 %. Chosen on six curves of one GPU so that four of five steps lie in the interval, which is no proof for others:
+`lab/fleet/capacity_on_gpu.py` prints that beside what it is on a model that was left out."""
+_NOISE = 0.02
+"""The least error of a bin, as a share of it: windows of the same load differ by more than chance explains."""
+_EIGHT_OF_TEN = 1.28  # Standard errors that hold eight of ten values
+_ENOUGH_CACHE = 0.05  # Of the cache in use: of less, rounding decides what one request takes
+_WAITED = 0.5  # Requests that wait, in the mean of a window: from there on there were no places left
+_MORE = 1.2  # Times as many: more than windows of one load differ by
+_STEPS = 40  # Halvings of a span of requests
+Seconds = Callable[[float], tuple[float, float, float]]
+"""The seconds that so many requests at once take, which never fall: low, middle and high."""
+Longer = Callable[[float], float | None]
+"""How many times as long as for one request a step takes for so many, by physics; None where it can't be told."""
 
 
 class Moment(NamedTuple):
@@ -50,15 +86,6 @@ class LikeInstances(msgspec.Struct, frozen=True, kw_only=True):
     """Why there are no moments, where there are none."""
 
 
-# More requests never make a step shorter: where a bin says so it is noise, and neighbours are drawn together. The
-# spread of a bin is that of its moments: what eight of ten moments with that load had.
-
-FEWEST = 5  # Moments of a bin: of fewer, the middle is chance
-_EXACT = 16  # Requests up to which each number has a bin of its own
-_WIDER = 1.09  # Each bin beyond, as a factor: eight to a doubling
-_EDGE = 0.1  # Of the moments lie below the low end of the spread, and as many above the high one
-
-
 class At(NamedTuple):
     """A bin: seconds at so many requests."""
 
@@ -67,96 +94,6 @@ class At(NamedTuple):
     mid_s: float
     high_s: float
     samples: int
-
-
-def gaps_of(moments: Iterable[Moment]) -> list[At]:
-    """The seconds between two tokens over requests at once."""
-    return curve((moment.requests, moment.gap_s) for moment in moments)
-
-
-def first_tokens_of(moments: Iterable[Moment]) -> list[At]:
-    """The seconds until the first token over requests at once."""
-    return curve((m.requests, m.first_token_s) for m in moments if m.first_token_s is not None)
-
-
-def curve(pairs: Iterable[tuple[float, float]]) -> list[At]:
-    """Bins with enough moments, by growing load, whose seconds never fall."""
-    bins: dict[int, list[tuple[float, float]]] = {}
-    for requests, seconds in pairs:
-        place = max(1, round(requests))
-        if requests >= _EXACT:
-            place = _EXACT + round(math.log(requests / _EXACT) / math.log(_WIDER))
-        bins.setdefault(place, []).append((requests, seconds))
-    found = []
-    for _, those in sorted(bins.items()):
-        if len(those) >= FEWEST:
-            middle = quantile(sorted(requests for requests, _ in those), 0.5)
-            found.append(At(max(1.0, middle), *spread(seconds for _, seconds in those), len(those)))
-    # Each end of the spread, and the middle, for itself
-    weights = [at.samples for at in found]
-    low, mid, high = (_risen([at[column] for at in found], weights) for column in (1, 2, 3))
-    return [at._replace(low_s=low[n], mid_s=mid[n], high_s=high[n]) for n, at in enumerate(found)]
-
-
-def quantile(ordered: Sequence[float], share: float) -> float:
-    """Of sorted values, between the two that are nearest."""
-    place = share * (len(ordered) - 1)
-    below = math.floor(place)
-    above = min(below + 1, len(ordered) - 1)
-    return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
-
-
-def spread(values: Iterable[float]) -> tuple[float, float, float]:
-    """The ends that eight of ten lie between, and the middle."""
-    ordered = sorted(values)
-    return quantile(ordered, _EDGE), quantile(ordered, 0.5), quantile(ordered, 1 - _EDGE)
-
-
-def seconds_at(points: Sequence[At], requests: float, which: Callable[[At], float]) -> float:
-    """Between bins on a straight line; outside as at the nearest end."""
-    if requests <= points[0].requests:
-        return which(points[0])
-    for left, right in pairwise(points):
-        if requests <= right.requests:
-            share = (requests - left.requests) / (right.requests - left.requests)
-            return which(left) + share * (which(right) - which(left))
-    return which(points[-1])
-
-
-def _risen(values: Sequence[float], weights: Sequence[int]) -> list[float]:
-    """The nearest values that never fall: neighbours that do are replaced by their mean, by weight."""
-    blocks: list[tuple[float, float, int]] = []
-    for value, weight in zip(values, weights, strict=True):
-        block = (value, float(weight), 1)
-        while blocks and blocks[-1][0] > block[0]:
-            mean, heavy, count = blocks.pop()
-            total = heavy + block[1]
-            block = ((mean * heavy + block[0] * block[1]) / total, total, count + block[2])
-        blocks.append(block)
-    return [mean for mean, _, count in blocks for _ in range(count)]
-
-
-# A step for n requests takes a + b * n: the weights are read once for all, and each request adds its own cache and
-# arithmetic. So with more requests no step is shorter, and none grows faster than the requests do. Where physics knows
-# the machine, it also knows from which load on arithmetic takes longer than reading, which no measurement below that
-# load shows: the slower of the two counts, and the interval holds both.
-
-FARTHEST = 4.0  # Times the highest load that was seen: farther than that a line through what was seen says nothing
-APART = 1.4  # The highest load over the lowest: of loads closer together nobody can tell what one more request adds
-NEAR = 4.0
-"""The line is that of loads down to the highest over this: a step bends upwards where arithmetic begins to decide."""
-DOUBT = 0.35
-"""Of the logarithm of how much farther it goes: how wrong the simulated growth may be, either way; at twice the load
-27 %. Chosen on six curves of one GPU so that four of five steps lie in the interval, which is no proof for others:
-`lab/fleet/capacity_on_gpu.py` prints that beside what it is on a model that was left out."""
-_NOISE = 0.02
-"""The least error of a bin, as a share of it: windows of the same load differ by more than chance explains."""
-_EIGHT_OF_TEN = 1.28  # Standard errors that hold eight of ten values
-
-Seconds = Callable[[float], tuple[float, float, float]]
-"""The seconds that so many requests at once take, which never fall: low, middle and high."""
-Longer = Callable[[float], float | None]
-"""How many times as long as for one request a step takes for so many, by physics; None where it can't be told."""
 
 
 class Beyond(NamedTuple):
@@ -230,6 +167,71 @@ class Beyond(NamedTuple):
         return then / now if then and now else None
 
 
+class Limit(NamedTuple):
+    """Requests at once of one instance, and what ends it."""
+
+    what: str
+    low: float
+    mid: float
+    high: float
+
+
+def gaps_of(moments: Iterable[Moment]) -> list[At]:
+    """The seconds between two tokens over requests at once."""
+    return curve((moment.requests, moment.gap_s) for moment in moments)
+
+
+def first_tokens_of(moments: Iterable[Moment]) -> list[At]:
+    """The seconds until the first token over requests at once."""
+    return curve((m.requests, m.first_token_s) for m in moments if m.first_token_s is not None)
+
+
+def curve(pairs: Iterable[tuple[float, float]]) -> list[At]:
+    """Bins with enough moments, by growing load, whose seconds never fall."""
+    bins: dict[int, list[tuple[float, float]]] = {}
+    for requests, seconds in pairs:
+        place = max(1, round(requests))
+        if requests >= _EXACT:
+            place = _EXACT + round(math.log(requests / _EXACT) / math.log(_WIDER))
+        bins.setdefault(place, []).append((requests, seconds))
+    found = []
+    for _, those in sorted(bins.items()):
+        if len(those) >= FEWEST:
+            middle = quantile(sorted(requests for requests, _ in those), 0.5)
+            found.append(At(max(1.0, middle), *spread(seconds for _, seconds in those), len(those)))
+    # Each end of the spread, and the middle, for itself
+    weights = [at.samples for at in found]
+    low, mid, high = (_risen([at[column] for at in found], weights) for column in (1, 2, 3))
+    return [at._replace(low_s=low[n], mid_s=mid[n], high_s=high[n]) for n, at in enumerate(found)]
+
+
+def spread(values: Iterable[float]) -> tuple[float, float, float]:
+    """The ends that eight of ten lie between, and the middle."""
+    ordered = sorted(values)
+    return quantile(ordered, _EDGE), quantile(ordered, 0.5), quantile(ordered, 1 - _EDGE)
+
+
+def quantile(ordered: Sequence[float], share: float) -> float:
+    """Of sorted values, between the two that are nearest."""
+    place = share * (len(ordered) - 1)
+    below = math.floor(place)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
+
+
+def _risen(values: Sequence[float], weights: Sequence[int]) -> list[float]:
+    """The nearest values that never fall: neighbours that do are replaced by their mean, by weight."""
+    blocks: list[tuple[float, float, int]] = []
+    for value, weight in zip(values, weights, strict=True):
+        block = (value, float(weight), 1)
+        while blocks and blocks[-1][0] > block[0]:
+            mean, heavy, count = blocks.pop()
+            total = heavy + block[1]
+            block = ((mean * heavy + block[0] * block[1]) / total, total, count + block[2])
+        blocks.append(block)
+    return [mean for mean, _, count in blocks for _ in range(count)]
+
+
 def beyond(points: Sequence[At], longer: Longer | None = None) -> Beyond:
     """The curve with the line through its bins, of which there is at least one; the high loads tell how it goes on."""
     last = points[-1].requests
@@ -248,28 +250,34 @@ def beyond(points: Sequence[At], longer: Longer | None = None) -> Beyond:
     return Beyond(points, start, each, line.slope_error_s * off, sloped=True, longer=longer)
 
 
-SPEED, FIRST, CACHE, PLACES = "speed of each", "first token", "KV cache", "places"
-UNSEEN = "nothing that was seen"
-FULL = 0.9  # Of the cache in use: from there on the next conversation soon finds no room
-_ENOUGH_CACHE = 0.05  # Of the cache in use: of less, rounding decides what one request takes
-_WAITED = 0.5  # Requests that wait, in the mean of a window: from there on there were no places left
-_MORE = 1.2  # Times as many: more than windows of one load differ by
-_STEPS = 40  # Halvings of a span of requests
-
-
-class Limit(NamedTuple):
-    """Requests at once of one instance, and what ends it."""
-
-    what: str
-    low: float
-    mid: float
-    high: float
+def seconds_at(points: Sequence[At], requests: float, which: Callable[[At], float]) -> float:
+    """Between bins on a straight line; outside as at the nearest end."""
+    if requests <= points[0].requests:
+        return which(points[0])
+    for left, right in pairwise(points):
+        if requests <= right.requests:
+            share = (requests - left.requests) / (right.requests - left.requests)
+            return which(left) + share * (which(right) - which(left))
+    return which(points[-1])
 
 
 def by_seconds(seconds: Seconds, goal_s: float, what: str, farthest: float) -> Limit:
     """The most requests whose seconds stay below the goal, no farther out than can be told."""
     low, mid, high = (_most(seconds, column, goal_s, farthest) for column in (2, 1, 0))
     return Limit(UNSEEN if mid >= farthest else what, low, mid, high)
+
+
+def _most(seconds: Seconds, column: int, goal_s: float, farthest: float) -> float:
+    """The largest load up to there whose seconds reach the goal; 0 where not even one does."""
+    if seconds(1.0)[column] > goal_s:
+        return 0.0
+    if seconds(farthest)[column] <= goal_s:
+        return farthest
+    low, high = 1.0, farthest
+    for _ in range(_STEPS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if seconds(middle)[column] <= goal_s else (low, middle)
+    return low
 
 
 def by_cache(moments: Sequence[Moment]) -> Limit | None:
@@ -298,16 +306,3 @@ def tightest(limits: Sequence[Limit]) -> Limit:
     """What ends it first; the interval is that of all together."""
     first = min(limits, key=lambda limit: limit.mid)
     return first._replace(low=min(limit.low for limit in limits), high=min(limit.high for limit in limits))
-
-
-def _most(seconds: Seconds, column: int, goal_s: float, farthest: float) -> float:
-    """The largest load up to there whose seconds reach the goal; 0 where not even one does."""
-    if seconds(1.0)[column] > goal_s:
-        return 0.0
-    if seconds(farthest)[column] <= goal_s:
-        return farthest
-    low, high = 1.0, farthest
-    for _ in range(_STEPS):
-        middle = (low + high) / 2
-        low, high = (middle, high) if seconds(middle)[column] <= goal_s else (low, middle)
-    return low

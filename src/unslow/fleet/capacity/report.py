@@ -18,6 +18,23 @@ from unslow.think.report import Range
 
 SCHEMA = "unslow.capacity/1"
 Basis = Literal["measured", "simulated", "cannot_tell"]
+SIMULATED = "~"
+_MAKERS = re.compile(r"\b(?:NVIDIA|AMD|Intel)\s+(?:GeForce\s+|Instinct\s+|Radeon\s+|Arc\s+)?")
+_SHORT = {SPEED: "speed", CACHE: "cache", UNSEEN: "not seen"}
+_SMALL = 10.0  # Requests below which a tenth of one is worth showing
+_LONGEST_DEVICE = 16
+_MOST_POINTS = 8  # Of a curve on one line
+_COLUMNS = (
+    Column("MODEL", right=False), Column("RUNTIME", right=False, spare=2), Column("DEVICES", right=False),
+    Column("INST"), Column("MEAN/PEAK"), Column("AT GOAL"), Column("80 %", right=False, spare=1),
+    Column("ENDED BY", right=False), Column("+1 (GPUS)"),
+)  # fmt: skip
+_MARKS = (
+    "users are requests at once; ~ is simulated, beyond what was measured, all else is measured; "
+    "+1 is what one more like instance serves, and on how many GPUs"
+)
+_MOST_DETAILS, _MOST_ROWS = 8, 40
+"""Groups of which more is said below the table, and that are in it: all are in the JSON."""
 
 
 class Goal(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,12 +109,57 @@ class CapacityReport(msgspec.Struct, frozen=True, kw_only=True):
     rows: tuple[CapacityRow, ...] = ()
 
 
-SIMULATED = "~"
-_MAKERS = re.compile(r"\b(?:NVIDIA|AMD|Intel)\s+(?:GeForce\s+|Instinct\s+|Radeon\s+|Arc\s+)?")
-_SHORT = {SPEED: "speed", CACHE: "cache", UNSEEN: "not seen"}
-_SMALL = 10.0  # Requests below which a tenth of one is worth showing
-_LONGEST_DEVICE = 16
-_MOST_POINTS = 8  # Of a curve on one line
+def _answer(report: CapacityReport, width: int) -> RenderableType:
+    parts: list[RenderableType] = [head(*capacity_summary(report)), dim(asked_words(report)), dim(taken_words(report))]
+    parts += [hung(Text("!", style="yellow"), Text(_said(one), style="yellow")) for one in report.statements]
+    if not report.rows:
+        return Group(*parts)
+    parts += ["", table_of(_COLUMNS, map(_cells, report.rows[:_MOST_ROWS]), width)]
+    if len(report.rows) > _MOST_ROWS:
+        parts.append(dim(f"and {len(report.rows) - _MOST_ROWS} groups more, all of them in the JSON"))
+    for row in report.rows[:_MOST_DETAILS]:
+        parts += ["", Text(capacity_title(row), style="bold"), *(item(text) for text in details(row))]
+    return Group(*parts, "", dim(_MARKS))
+
+
+def _markdown(report: CapacityReport) -> str:
+    label, text = capacity_summary(report)
+    lines = [
+        f"### {escaped(label)} {escaped(text)}",
+        "",
+        f"{escaped(asked_words(report))}; {escaped(taken_words(report))}.",
+        "",
+    ]
+    lines += [f"> {escaped(_said(one))}" for one in report.statements]
+    if report.rows:
+        names = [column.name.capitalize() for column in _COLUMNS]
+        lines += ["", f"| {' | '.join(names)} |", f"|{'|'.join('--:' if c.right else '---' for c in _COLUMNS)}|"]
+        cells = ([escaped(cell).replace("|", "&#124;") for cell in _cells(row)] for row in report.rows)
+        lines += [f"| {' | '.join(row)} |" for row in cells]
+    for row in report.rows[:_MOST_DETAILS]:
+        lines += ["", f"**{escaped(capacity_title(row))}**", "", *(f"- {escaped(text)}" for text in details(row))]
+    return "\n".join([*lines, "", f"{_MARKS}.", "", f"<sub>Written by unslow {report.unslow_version}.</sub>", ""])
+
+
+render_capacity = ReportKind(CapacityReport, _answer, markdown=_markdown)
+
+
+def _said(said: Statement) -> str:
+    return f"{said.text}{concerned_words(said)}{f'; {said.hint}' if said.hint else ''}"
+
+
+def _cells(row: CapacityRow) -> tuple[str, ...]:
+    users, name = row.users_at_goal, row.model.rpartition("/")[2] or row.runtime  # tables are narrow
+    known = row.users_now is not None and row.users_peak is not None
+    load = f"{_few(row.users_now or 0.0)}/{_few(row.users_peak or 0.0)}" if known else "?"
+    device = _MAKERS.sub("", row.devices) or "?"
+    short = device if len(device) <= _LONGEST_DEVICE else f"{device[: _LONGEST_DEVICE - 1]}…"
+    more = row.next[0] if row.next else None
+    buys = f"{_gain(more)}{f' ({more.gpus})' if more.gpus else ''}" if more else "-"
+    return (
+        name, row.runtime, short, f"{row.instances:,}", load, at_goal(row),
+        f"{users.low:,.0f}-{users.high:,.0f}" if users else "-", _SHORT.get(row.limit, row.limit) or "-", buys,
+    )  # fmt: skip
 
 
 def capacity_summary(report: CapacityReport) -> tuple[str, str]:
@@ -185,69 +247,3 @@ def _few(users: float) -> str:
 
 def _counted(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
-
-
-_COLUMNS = (
-    Column("MODEL", right=False), Column("RUNTIME", right=False, spare=2), Column("DEVICES", right=False),
-    Column("INST"), Column("MEAN/PEAK"), Column("AT GOAL"), Column("80 %", right=False, spare=1),
-    Column("ENDED BY", right=False), Column("+1 (GPUS)"),
-)  # fmt: skip
-_MARKS = (
-    "users are requests at once; ~ is simulated, beyond what was measured, all else is measured; "
-    "+1 is what one more like instance serves, and on how many GPUs"
-)
-_MOST_DETAILS, _MOST_ROWS = 8, 40
-"""Groups of which more is said below the table, and that are in it: all are in the JSON."""
-
-
-def _answer(report: CapacityReport, width: int) -> RenderableType:
-    parts: list[RenderableType] = [head(*capacity_summary(report)), dim(asked_words(report)), dim(taken_words(report))]
-    parts += [hung(Text("!", style="yellow"), Text(_said(one), style="yellow")) for one in report.statements]
-    if not report.rows:
-        return Group(*parts)
-    parts += ["", table_of(_COLUMNS, map(_cells, report.rows[:_MOST_ROWS]), width)]
-    if len(report.rows) > _MOST_ROWS:
-        parts.append(dim(f"and {len(report.rows) - _MOST_ROWS} groups more, all of them in the JSON"))
-    for row in report.rows[:_MOST_DETAILS]:
-        parts += ["", Text(capacity_title(row), style="bold"), *(item(text) for text in details(row))]
-    return Group(*parts, "", dim(_MARKS))
-
-
-def _said(said: Statement) -> str:
-    return f"{said.text}{concerned_words(said)}{f'; {said.hint}' if said.hint else ''}"
-
-
-def _cells(row: CapacityRow) -> tuple[str, ...]:
-    users, name = row.users_at_goal, row.model.rpartition("/")[2] or row.runtime  # tables are narrow
-    known = row.users_now is not None and row.users_peak is not None
-    load = f"{_few(row.users_now or 0.0)}/{_few(row.users_peak or 0.0)}" if known else "?"
-    device = _MAKERS.sub("", row.devices) or "?"
-    short = device if len(device) <= _LONGEST_DEVICE else f"{device[: _LONGEST_DEVICE - 1]}…"
-    more = row.next[0] if row.next else None
-    buys = f"{_gain(more)}{f' ({more.gpus})' if more.gpus else ''}" if more else "-"
-    return (
-        name, row.runtime, short, f"{row.instances:,}", load, at_goal(row),
-        f"{users.low:,.0f}-{users.high:,.0f}" if users else "-", _SHORT.get(row.limit, row.limit) or "-", buys,
-    )  # fmt: skip
-
-
-def _markdown(report: CapacityReport) -> str:
-    label, text = capacity_summary(report)
-    lines = [
-        f"### {escaped(label)} {escaped(text)}",
-        "",
-        f"{escaped(asked_words(report))}; {escaped(taken_words(report))}.",
-        "",
-    ]
-    lines += [f"> {escaped(_said(one))}" for one in report.statements]
-    if report.rows:
-        names = [column.name.capitalize() for column in _COLUMNS]
-        lines += ["", f"| {' | '.join(names)} |", f"|{'|'.join('--:' if c.right else '---' for c in _COLUMNS)}|"]
-        cells = ([escaped(cell).replace("|", "&#124;") for cell in _cells(row)] for row in report.rows)
-        lines += [f"| {' | '.join(row)} |" for row in cells]
-    for row in report.rows[:_MOST_DETAILS]:
-        lines += ["", f"**{escaped(capacity_title(row))}**", "", *(f"- {escaped(text)}" for text in details(row))]
-    return "\n".join([*lines, "", f"{_MARKS}.", "", f"<sub>Written by unslow {report.unslow_version}.</sub>", ""])
-
-
-render_capacity = ReportKind(CapacityReport, _answer, markdown=_markdown)

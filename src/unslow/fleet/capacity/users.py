@@ -16,6 +16,7 @@ from unslow.facts.errors import UserError
 from unslow.facts.runtime import IN_BATCHES
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known, Unknown, estimated
+from unslow.fleet.actions import IN_PART
 from unslow.fleet.capacity.curves import read_curves
 from unslow.fleet.capacity.limits import (
     CACHE,
@@ -38,70 +39,35 @@ from unslow.fleet.capacity.limits import (
     tightest,
 )
 from unslow.fleet.capacity.report import Basis, CapacityReport, CapacityRow, CurvePoint, Goal, Step
-from unslow.fleet.command import IN_PART, FleetSettings, seconds_of
 from unslow.fleet.members import read_members
 from unslow.fleet.prometheus.client import Prometheus
+from unslow.fleet.settings import FleetSettings, seconds_of
 from unslow.think.case.prediction import Prediction, predict
 from unslow.think.case.slowness import SPREAD, times_as_long
 from unslow.think.case.work import depth_of
 from unslow.think.report import Range
 
-_ROOM = 0.9  # Of a card that vLLM, SGLang and TGI fill with weights and cache unless they are told otherwise
-_MOST_GPUS = 8  # Cards that one machine joins; tensor parallel over more than one machine is another matter
-
-
-def longer(case: Case) -> Longer:
-    """How many times as long as for one request a step takes for so many; each load is worked out once."""
-    times = cache(lambda users: times_as_long(case, users, depth_of(case)))
-    return lambda requests: times(max(1, round(requests)))
-
-
-def steps(case: Case) -> Seconds | Unknown:
-    """The seconds of a step by physics alone; Unknown where it lacks a fact."""
-    alone, times = predict(case), longer(case)
-    if not isinstance(alone, Prediction):
-        return alone
-    if times(1) is None:
-        return Unknown("physics can't tell what many requests take")
-
-    def step(requests: float) -> tuple[float, float, float]:
-        more = max(1.0, times(requests) or 1.0) - 1
-        low, mid, high = alone.seconds
-        return (low * (1 + more / SPREAD), mid * (1 + more), high * (1 + more * SPREAD))
-
-    return step
-
-
-def over_twice_as_many(case: Case) -> Case | None:
-    """The same with every layer cut over twice as many like GPUs; None where that is not done or not known."""
-    gpus, parallel = case.machine.gpus.value_or(()), case.runtime.tensor_parallel.value_or(0)
-    parallel = parallel or (1 if len(gpus) == 1 else 0)
-    if case.runtime.name.value_or("") not in IN_BATCHES or not parallel or 2 * parallel > _MOST_GPUS:
-        return None
-    if len({gpu.name.value_or("") for gpu in gpus}) != 1 or len(gpus) != parallel:
-        return None
-    runtime = msgspec.structs.replace(case.runtime, tensor_parallel=estimated(2 * parallel, "twice as many"))
-    first = max(gpu.index for gpu in gpus) + 1
-    doubled = (*gpus, *(msgspec.structs.replace(gpu, index=first + n) for n, gpu in enumerate(gpus)))
-    machine = msgspec.structs.replace(case.machine, gpus=estimated(doubled, "twice as many"))
-    return msgspec.structs.replace(case, runtime=runtime, machine=machine)
-
-
-def more_cache(case: Case) -> float:
-    """How many times as much cache twice the memory leaves beside the same weights; twice where nothing tells more."""
-    sizes = [gpu.vram_total_bytes for gpu in case.machine.gpus.value_or(())]
-    room = _ROOM * sum(size.value for size in sizes if isinstance(size, Known))
-    weights = case.model.weights_bytes.value_or(0)
-    return (2 * room - weights) / (room - weights) if 0 < weights < room else 2.0
-
-
+DEFAULT_GOAL = "20 tok/s"
+"""Some four times as fast as people read: 238 words a minute (Brysbaert, 2019), at four tokens for three words."""
+SPAN_S = 86400.0
+SHORTEST_SPAN_S, LONGEST_SPAN_S = 60.0, 31 * 86400.0
+FASTEST, LONGEST_FIRST_S = 1e6, 86400.0
+_SPEED = re.compile(r"\s*(\d{1,9}(?:\.\d{1,9})?)\s*+(?:(?:tok(?:en)?s?|t)\s*(?:/|per)\s*(?:s|sec|second))?\s*")
+_SECONDS = re.compile(r"\s*(\d{1,9}(?:\.\d{1,9})?)\s*+(ms|s)?\s*")
+MOST_GROUPS_BY_PHYSICS = 200
+"""Groups, the largest first, for which physics is asked, which takes some tenths of a second for each."""
+UNEVEN = 1.5  # Times the mean: from there on it is worth a word that the load is not balanced
 NEARLY = 0.1  # Of a request: a curve that ends so little below a whole number ends there
 INSIDE = 1.1  # Times the highest measured load: as far as a bin reaches
 MOST_REQUESTS_BY_PHYSICS = 512.0  # Requests at once that physics alone is asked about
 _ALONE = 1.5  # Requests at once: a bin below it is that of one request alone
 _FIRST_UNTOLD = "it tells no time to the first token, so only the speed is held against the goal"
-
 _FIRST_UNSEEN = "the first token was not measured, so only the speed is held against the goal"
+_DOUBT = 1.25
+"""Of what physics says that twice the GPUs gain: as the intervals of several GPUs in the catalogue of speeds are."""
+_DOUBLINGS = 10  # Of one request: 512 at once are the most that physics is asked about
+_ROOM = 0.9  # Of a card that vLLM, SGLang and TGI fill with weights and cache unless they are told otherwise
+_MOST_GPUS = 8  # Cards that one machine joins; tensor parallel over more than one machine is another matter
 
 
 class Served(NamedTuple):
@@ -123,10 +89,101 @@ class Served(NamedTuple):
         return whole_users(self.limit, instances) if self.limit else None
 
 
-def whole_users(limit: Limit, instances: int) -> Range:
-    """Whole requests on each of so many instances."""
-    low, mid, high = (instances * math.floor(n + NEARLY) for n in (limit.low, limit.mid, limit.high))
-    return Range(low=min(low, mid), mid=mid, high=max(mid, high))
+def capacity_report(request: FleetSettings, goal: Goal, progress: Progress, span_s: float = SPAN_S) -> CapacityReport:
+    """The table of a fleet."""
+    began = time.monotonic()
+    with Prometheus(request.access, progress.say) as prometheus:
+        progress.step("finding the instances", 0.0)
+        members, said = read_members(prometheus, request.options)
+        curves = read_curves(
+            prometheus, members, request.options, span_s, lambda text, share: progress.step(text, 0.3 + share / 2)
+        )
+        progress.step("working out what each group can serve", 0.8)
+        rows = tuple(rows_of(curves.likes, goal))
+        statements = tuple(dict.fromkeys((*prometheus.statements(), *said, *curves.statements)))
+        progress.step("done", 1.0)
+        return CapacityReport(
+            unslow_version=__version__,
+            prometheus=prometheus.shown_url,
+            taken_at=datetime.fromtimestamp(prometheus.now_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            span_s=span_s,
+            queries=prometheus.asked,
+            seconds=time.monotonic() - began,
+            complete=not any(one.kind in IN_PART for one in statements),
+            goal=goal,
+            statements=statements,
+            rows=rows,
+        )
+
+
+def goal_of(speed: str | None, first_token: str | None) -> Goal:
+    """From what the user wrote, such as `20 tok/s` and `2`; 20 tok/s where nothing is asked for."""
+    if not speed and not first_token:
+        speed = DEFAULT_GOAL
+    tokens_per_s = first_token_s = None
+    if speed:
+        found = _SPEED.fullmatch(speed.lower())
+        tokens_per_s = float(found[1]) if found else 0.0
+        if not 0 < tokens_per_s <= FASTEST:
+            raise UserError(f"--goal {speed[:40]!r} is no speed", 'write it as --goal "20 tok/s"')
+    if first_token:
+        found = _SECONDS.fullmatch(first_token.lower())
+        first_token_s = float(found[1]) / (1000 if found[2] == "ms" else 1) if found else 0.0
+        if not 0 < first_token_s <= LONGEST_FIRST_S:
+            hint = "write it in seconds: --first-token 2, or 800ms"
+            raise UserError(f"--first-token {first_token[:40]!r} is no time", hint)
+    return Goal(tokens_per_s=tokens_per_s, first_token_s=first_token_s)
+
+
+def span_of(text: str | None) -> float:
+    """How far back to look, from what the user wrote."""
+    span = seconds_of(text, "--span") if text else SPAN_S
+    if not SHORTEST_SPAN_S <= span <= LONGEST_SPAN_S:
+        raise UserError(f"--span {text} makes no sense", "give 1m to 31d; the default is 24h")
+    return span
+
+
+def rows_of(likes: Iterable[LikeInstances], goal: Goal) -> Iterator[CapacityRow]:
+    """One row for each group, those with most users first."""
+    ordered = sorted(likes, key=lambda like: (-(like.load.mean or 0.0), -like.instances, like.model))
+    for place, like in enumerate(ordered):
+        yield row_of(like, goal, by_physics=place < MOST_GROUPS_BY_PHYSICS)
+
+
+def row_of(like: LikeInstances, goal: Goal, *, by_physics: bool = True) -> CapacityRow:
+    """The row of one group."""
+    found = served(like, goal, by_physics=by_physics)
+    return CapacityRow(
+        runtime=like.runtime,
+        model=like.model,
+        devices=like.devices,
+        instances=like.instances,
+        gpus=like.gpus_each * like.instances if like.gpus_each is not None else None,
+        users_now=like.load.mean,
+        users_peak=like.load.peak,
+        users_at_goal=found.users(like.instances),
+        basis=found.basis,
+        limit=found.limit.what if found.limit else "",
+        beyond=found.farther,
+        points=points_of(found),
+        next=next_steps(like, goal, found),
+        because=found.because,
+        notes=tuple(_notes(like, found)),
+    )
+
+
+def _notes(like: LikeInstances, found: Served) -> Iterator[str]:
+    yield from found.notes
+    each = found.users(1)
+    if each and each.mid and like.load.peak and like.load.peak > each.mid * like.instances:
+        more = math.ceil(like.load.peak / each.mid) - like.instances
+        needed = "1 instance more" if more == 1 else f"{more} instances more"
+        yield f"at the peak there were more than the goal allows: that needs {needed}"
+    if (like.load.uneven or 0.0) >= UNEVEN and found.limit:
+        yield (
+            f"at its busiest the fullest tenth of the instances had {like.load.uneven:.1f} times as many requests as "
+            "the mean: the users at the goal are those of an even balance"
+        )
 
 
 def served(like: LikeInstances, goal: Goal, *, by_physics: bool = True) -> Served:
@@ -193,8 +250,30 @@ def _unmeasured(like: LikeInstances, goal: Goal, others: tuple[Limit, ...], *, b
     return Served("simulated", limit, f"{few}: by physics alone", steps=step, others=others, notes=notes)
 
 
-_DOUBT = 1.25
-"""Of what physics says that twice the GPUs gain: as the intervals of several GPUs in the catalogue of speeds are."""
+def points_of(found: Served) -> tuple[CurvePoint, ...]:
+    """What was measured, and doublings of it as far as the answer goes."""
+
+    def point(requests: float, seconds: Sequence[float], samples: int = 0) -> CurvePoint:
+        low, mid, high = seconds
+        first = found.firsts.seconds(requests) if found.firsts else None
+        return CurvePoint(
+            requests=requests,
+            tokens_per_s=Range(low=1 / high, mid=1 / mid, high=1 / low),
+            first_token_s=Range(low=first[0], mid=first[1], high=first[2]) if first else None,
+            basis="measured" if samples else "simulated",
+            samples=samples,
+        )
+
+    if found.gaps:
+        measured = [point(at.requests, (at.low_s, at.mid_s, at.high_s), at.samples) for at in found.gaps.points]
+        last, end = found.gaps.last, found.limit.mid if found.limit else 0.0
+        farther = [n for n in (2 * last, FARTHEST * last) if n < end]  # what the answer rests on beyond the measured
+        farther += [min(end, FARTHEST * last)] if end > last else []
+        return (*measured, *(point(n, found.gaps.seconds(n)) for n in farther))
+    if found.steps and found.limit:
+        loads = [float(2**n) for n in range(_DOUBLINGS) if 2**n <= max(1.0, found.limit.high)]
+        return tuple(point(n, found.steps(n)) for n in loads)
+    return ()
 
 
 def next_steps(like: LikeInstances, goal: Goal, found: Served) -> tuple[Step, ...]:
@@ -270,141 +349,52 @@ def _more(then: Range, now: Range) -> Range:
     return Range(low=min(won), mid=won[1], high=max(won))
 
 
-_DOUBLINGS = 10  # Of one request: 512 at once are the most that physics is asked about
+def whole_users(limit: Limit, instances: int) -> Range:
+    """Whole requests on each of so many instances."""
+    low, mid, high = (instances * math.floor(n + NEARLY) for n in (limit.low, limit.mid, limit.high))
+    return Range(low=min(low, mid), mid=mid, high=max(mid, high))
 
 
-def points_of(found: Served) -> tuple[CurvePoint, ...]:
-    """What was measured, and doublings of it as far as the answer goes."""
-
-    def point(requests: float, seconds: Sequence[float], samples: int = 0) -> CurvePoint:
-        low, mid, high = seconds
-        first = found.firsts.seconds(requests) if found.firsts else None
-        return CurvePoint(
-            requests=requests,
-            tokens_per_s=Range(low=1 / high, mid=1 / mid, high=1 / low),
-            first_token_s=Range(low=first[0], mid=first[1], high=first[2]) if first else None,
-            basis="measured" if samples else "simulated",
-            samples=samples,
-        )
-
-    if found.gaps:
-        measured = [point(at.requests, (at.low_s, at.mid_s, at.high_s), at.samples) for at in found.gaps.points]
-        last, end = found.gaps.last, found.limit.mid if found.limit else 0.0
-        farther = [n for n in (2 * last, FARTHEST * last) if n < end]  # what the answer rests on beyond the measured
-        farther += [min(end, FARTHEST * last)] if end > last else []
-        return (*measured, *(point(n, found.gaps.seconds(n)) for n in farther))
-    if found.steps and found.limit:
-        loads = [float(2**n) for n in range(_DOUBLINGS) if 2**n <= max(1.0, found.limit.high)]
-        return tuple(point(n, found.steps(n)) for n in loads)
-    return ()
+def longer(case: Case) -> Longer:
+    """How many times as long as for one request a step takes for so many; each load is worked out once."""
+    times = cache(lambda users: times_as_long(case, users, depth_of(case)))
+    return lambda requests: times(max(1, round(requests)))
 
 
-MOST_GROUPS_BY_PHYSICS = 200
-"""Groups, the largest first, for which physics is asked, which takes some tenths of a second for each."""
-UNEVEN = 1.5  # Times the mean: from there on it is worth a word that the load is not balanced
+def steps(case: Case) -> Seconds | Unknown:
+    """The seconds of a step by physics alone; Unknown where it lacks a fact."""
+    alone, times = predict(case), longer(case)
+    if not isinstance(alone, Prediction):
+        return alone
+    if times(1) is None:
+        return Unknown("physics can't tell what many requests take")
+
+    def step(requests: float) -> tuple[float, float, float]:
+        more = max(1.0, times(requests) or 1.0) - 1
+        low, mid, high = alone.seconds
+        return (low * (1 + more / SPREAD), mid * (1 + more), high * (1 + more * SPREAD))
+
+    return step
 
 
-def rows_of(likes: Iterable[LikeInstances], goal: Goal) -> Iterator[CapacityRow]:
-    """One row for each group, those with most users first."""
-    ordered = sorted(likes, key=lambda like: (-(like.load.mean or 0.0), -like.instances, like.model))
-    for place, like in enumerate(ordered):
-        yield row_of(like, goal, by_physics=place < MOST_GROUPS_BY_PHYSICS)
+def over_twice_as_many(case: Case) -> Case | None:
+    """The same with every layer cut over twice as many like GPUs; None where that is not done or not known."""
+    gpus, parallel = case.machine.gpus.value_or(()), case.runtime.tensor_parallel.value_or(0)
+    parallel = parallel or (1 if len(gpus) == 1 else 0)
+    if case.runtime.name.value_or("") not in IN_BATCHES or not parallel or 2 * parallel > _MOST_GPUS:
+        return None
+    if len({gpu.name.value_or("") for gpu in gpus}) != 1 or len(gpus) != parallel:
+        return None
+    runtime = msgspec.structs.replace(case.runtime, tensor_parallel=estimated(2 * parallel, "twice as many"))
+    first = max(gpu.index for gpu in gpus) + 1
+    doubled = (*gpus, *(msgspec.structs.replace(gpu, index=first + n) for n, gpu in enumerate(gpus)))
+    machine = msgspec.structs.replace(case.machine, gpus=estimated(doubled, "twice as many"))
+    return msgspec.structs.replace(case, runtime=runtime, machine=machine)
 
 
-def row_of(like: LikeInstances, goal: Goal, *, by_physics: bool = True) -> CapacityRow:
-    """The row of one group."""
-    found = served(like, goal, by_physics=by_physics)
-    return CapacityRow(
-        runtime=like.runtime,
-        model=like.model,
-        devices=like.devices,
-        instances=like.instances,
-        gpus=like.gpus_each * like.instances if like.gpus_each is not None else None,
-        users_now=like.load.mean,
-        users_peak=like.load.peak,
-        users_at_goal=found.users(like.instances),
-        basis=found.basis,
-        limit=found.limit.what if found.limit else "",
-        beyond=found.farther,
-        points=points_of(found),
-        next=next_steps(like, goal, found),
-        because=found.because,
-        notes=tuple(_notes(like, found)),
-    )
-
-
-def _notes(like: LikeInstances, found: Served) -> Iterator[str]:
-    yield from found.notes
-    each = found.users(1)
-    if each and each.mid and like.load.peak and like.load.peak > each.mid * like.instances:
-        more = math.ceil(like.load.peak / each.mid) - like.instances
-        needed = "1 instance more" if more == 1 else f"{more} instances more"
-        yield f"at the peak there were more than the goal allows: that needs {needed}"
-    if (like.load.uneven or 0.0) >= UNEVEN and found.limit:
-        yield (
-            f"at its busiest the fullest tenth of the instances had {like.load.uneven:.1f} times as many requests as "
-            "the mean: the users at the goal are those of an even balance"
-        )
-
-
-DEFAULT_GOAL = "20 tok/s"
-"""Some four times as fast as people read: 238 words a minute (Brysbaert, 2019), at four tokens for three words."""
-SPAN_S = 86400.0
-SHORTEST_SPAN_S, LONGEST_SPAN_S = 60.0, 31 * 86400.0
-FASTEST, LONGEST_FIRST_S = 1e6, 86400.0
-_SPEED = re.compile(r"\s*(\d{1,9}(?:\.\d{1,9})?)\s*+(?:(?:tok(?:en)?s?|t)\s*(?:/|per)\s*(?:s|sec|second))?\s*")
-_SECONDS = re.compile(r"\s*(\d{1,9}(?:\.\d{1,9})?)\s*+(ms|s)?\s*")
-
-
-def goal_of(speed: str | None, first_token: str | None) -> Goal:
-    """From what the user wrote, such as `20 tok/s` and `2`; 20 tok/s where nothing is asked for."""
-    if not speed and not first_token:
-        speed = DEFAULT_GOAL
-    tokens_per_s = first_token_s = None
-    if speed:
-        found = _SPEED.fullmatch(speed.lower())
-        tokens_per_s = float(found[1]) if found else 0.0
-        if not 0 < tokens_per_s <= FASTEST:
-            raise UserError(f"--goal {speed[:40]!r} is no speed", 'write it as --goal "20 tok/s"')
-    if first_token:
-        found = _SECONDS.fullmatch(first_token.lower())
-        first_token_s = float(found[1]) / (1000 if found[2] == "ms" else 1) if found else 0.0
-        if not 0 < first_token_s <= LONGEST_FIRST_S:
-            hint = "write it in seconds: --first-token 2, or 800ms"
-            raise UserError(f"--first-token {first_token[:40]!r} is no time", hint)
-    return Goal(tokens_per_s=tokens_per_s, first_token_s=first_token_s)
-
-
-def span_of(text: str | None) -> float:
-    """How far back to look, from what the user wrote."""
-    span = seconds_of(text, "--span") if text else SPAN_S
-    if not SHORTEST_SPAN_S <= span <= LONGEST_SPAN_S:
-        raise UserError(f"--span {text} makes no sense", "give 1m to 31d; the default is 24h")
-    return span
-
-
-def capacity_report(request: FleetSettings, goal: Goal, progress: Progress, span_s: float = SPAN_S) -> CapacityReport:
-    """The table of a fleet."""
-    began = time.monotonic()
-    with Prometheus(request.access, progress.say) as prometheus:
-        progress.step("finding the instances", 0.0)
-        members, said = read_members(prometheus, request.options)
-        curves = read_curves(
-            prometheus, members, request.options, span_s, lambda text, share: progress.step(text, 0.3 + share / 2)
-        )
-        progress.step("working out what each group can serve", 0.8)
-        rows = tuple(rows_of(curves.likes, goal))
-        statements = tuple(dict.fromkeys((*prometheus.statements(), *said, *curves.statements)))
-        progress.step("done", 1.0)
-        return CapacityReport(
-            unslow_version=__version__,
-            prometheus=prometheus.shown_url,
-            taken_at=datetime.fromtimestamp(prometheus.now_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-            span_s=span_s,
-            queries=prometheus.asked,
-            seconds=time.monotonic() - began,
-            complete=not any(one.kind in IN_PART for one in statements),
-            goal=goal,
-            statements=statements,
-            rows=rows,
-        )
+def more_cache(case: Case) -> float:
+    """How many times as much cache twice the memory leaves beside the same weights; twice where nothing tells more."""
+    sizes = [gpu.vram_total_bytes for gpu in case.machine.gpus.value_or(())]
+    room = _ROOM * sum(size.value for size in sizes if isinstance(size, Known))
+    weights = case.model.weights_bytes.value_or(0)
+    return (2 * room - weights) / (room - weights) if 0 < weights < room else 2.0

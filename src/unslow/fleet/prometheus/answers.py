@@ -44,6 +44,8 @@ class AnsweredCurves(NamedTuple):
 INSTANT, RANGE = "vector", "matrix"
 _SERIES_BEGINS = b'"metric":{'
 _new = tuple.__new__  # a named tuple made by its own name takes three times as long
+R = TypeVar("R")
+L = TypeVar("L", Series, Curve)
 
 
 class _Point(msgspec.Struct, gc=False, array_like=True):
@@ -60,9 +62,6 @@ class _Sample(msgspec.Struct, gc=False):
 class _Samples(msgspec.Struct, gc=False):
     metric: dict[str, str]
     values: list[_Point] = []
-
-
-R = TypeVar("R")
 
 
 class _Data(msgspec.Struct, Generic[R], rename="camel"):
@@ -114,15 +113,6 @@ _MATRIX = msgspec.json.Decoder(_Whole[list[_Samples] | None])
 _SCALAR = msgspec.json.Decoder(_Whole[_Point])
 _ANY = msgspec.json.Decoder(_Whole[msgspec.Raw])
 _HEAD = msgspec.json.Decoder(Head)
-
-
-def parse_head(body: bytes) -> Head | None:
-    """What an answer says of itself; None where it is no answer of a Prometheus."""
-    try:
-        head = _HEAD.decode(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return None
-    return head if head.status else None
 
 
 @contextmanager
@@ -187,18 +177,13 @@ def parse_curves(body: bytes, most: int) -> Decoded:
     return Decoded(_head(whole), [], kept, len(curves) - len(kept))
 
 
-L = TypeVar("L", Series, Curve)
-
-
-def _first_of_each(found: list[L]) -> list[L]:
-    """Without those whose labels were there before; a server writes the names in one order, so values tell first."""
-    seen = {hash(tuple(one.labels.values())) for one in found}
-    if len(seen) == len(found):
-        return found
-    first: dict[frozenset[tuple[str, str]], L] = {}
-    for one in found:
-        first.setdefault(frozenset(one.labels.items()), one)
-    return list(first.values())
+def parse_head(body: bytes) -> Head | None:
+    """What an answer says of itself; None where it is no answer of a Prometheus."""
+    try:
+        head = _HEAD.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    return head if head.status else None
 
 
 def _scalar(body: bytes) -> Decoded:
@@ -216,6 +201,17 @@ def _scalar(body: bytes) -> Decoded:
 def _head(whole: Head) -> Head:
     """Alone, or it would keep the rest of the answer in memory."""
     return Head(whole.status, whole.error_type, whole.error, whole.warnings, whole.infos, whole.is_partial)
+
+
+def _first_of_each(found: list[L]) -> list[L]:
+    """Without those whose labels were there before; a server writes the names in one order, so values tell first."""
+    seen = {hash(tuple(one.labels.values())) for one in found}
+    if len(seen) == len(found):
+        return found
+    first: dict[frozenset[tuple[str, str]], L] = {}
+    for one in found:
+        first.setdefault(frozenset(one.labels.items()), one)
+    return list(first.values())
 
 
 def _check_count(count: int, most: int) -> None:

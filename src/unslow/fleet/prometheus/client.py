@@ -25,9 +25,27 @@ from unslow.fleet.report import Kind, Statement
 from unslow.look.system import ExchangeError, LookError
 from unslow.look.system.http import TooLargeError, is_loopback
 
-# The limits that servers set to queries, by the words in which they refuse.
-# Wordings of Prometheus (promql/engine.go, web/api/v1), Mimir (its global errors, `err-mimir-…`), Thanos and Cortex
-# store gateways, and VictoriaMetrics (lib/storage, app/vmselect).
+_SERVER_SHARE = 0.9
+"""Of our patience for one query: the server then gives up first, and its words tell more than silence."""
+_PARTS = "ask again when all of its parts answer"
+PAUSES_S = (0.2, 0.5, 1.0, 2.0, 4.0)
+"""The last one again and again: a server that comes back is asked soon, and one that struggles is left alone."""
+NOBODY_S = 3.0  # How long an address where nothing ever answered is tried: a wrong port is likelier than a restart
+TIRED_S = 0.3  # After all that waiting was in vain for the query before, for one more try
+CUT_TRIES = 3  # Of an answer that breaks off: it may be long, and something on the way may not like long ones
+AWAY_HINT = "is it running, and is the address right?"
+WANTS_CERTIFICATE = "Does it ask for a certificate of the client (--cert and --key)?"
+MOST_SKEW_S = 5.0
+"""Less than a scrape, and more than two synchronized clocks differ: no window of minutes is another for it."""
+SLOWER = "give it longer with --timeout, take a shorter --window, or a part of the fleet with --match"
+PREFIXES = (
+    "the API may be below a path: /prometheus (Mimir), /select/0/prometheus (VictoriaMetrics in a cluster), "
+    "/api/prom (Grafana Cloud)"
+)
+_WHO = "give --username with --password-file, or --token-file; a tenant with --header 'X-Scope-OrgID: NAME'"
+_NARROWER = "--match reads a part of the fleet at a time"
+_SHORTER = "a shorter --window reads less, and --match a part of the fleet"
+Parse = Callable[[bytes, int], Decoded]
 
 
 class Limit(NamedTuple):
@@ -38,9 +56,9 @@ class Limit(NamedTuple):
     words: re.Pattern[str]
 
 
-_NARROWER = "--match reads a part of the fleet at a time"
-_SHORTER = "a shorter --window reads less, and --match a part of the fleet"
-
+# The limits that servers set to queries, by the words in which they refuse.
+# Wordings of Prometheus (promql/engine.go, web/api/v1), Mimir (its global errors, `err-mimir-…`), Thanos and Cortex
+# store gateways, and VictoriaMetrics (lib/storage, app/vmselect).
 LIMITS = (
     Limit(
         "samples in one query",
@@ -79,19 +97,6 @@ LIMITS = (
 )  # fmt: skip
 
 
-def limit_in(text: str) -> Limit | None:
-    """The limit that a refusal speaks of."""
-    return next((limit for limit in LIMITS if limit.words.search(text)), None)
-
-
-SLOWER = "give it longer with --timeout, take a shorter --window, or a part of the fleet with --match"
-PREFIXES = (
-    "the API may be below a path: /prometheus (Mimir), /select/0/prometheus (VictoriaMetrics in a cluster), "
-    "/api/prom (Grafana Cloud)"
-)
-_WHO = "give --username with --password-file, or --token-file; a tenant with --header 'X-Scope-OrgID: NAME'"
-
-
 class Refusal(NamedTuple):
     """Why one query has no answer."""
 
@@ -101,194 +106,6 @@ class Refusal(NamedTuple):
     again: Literal["", "nobody", "away", "busy", "cut"] = ""
     """Worth another try: nobody was ever there, the whole server is away, this query came at a bad time, or its answer
     was cut short."""
-
-
-def refusal_of(reply: Reply, access: Access) -> Refusal:
-    """Why there is no answer; UserError where no other query would have one either."""
-    head = parse_head(reply.body)
-    start = reply.body[:400].decode("utf-8", "replace").strip()
-    readable = "" if start.startswith("<") else start  # of an answer that is not JSON, unless it is a page
-    text = access.quoted((head.error if head else "") or readable)
-    _check_whole(reply, text, access)
-    told = f": {text}" if text else ""
-    if (head and head.error_type in ("timeout", "canceled")) or reply.status in (408, 504):
-        return Refusal("partial", f"it took too long{told}", SLOWER)
-    limit = limit_in(text)
-    if reply.status == 429:  # noqa: PLR2004 (too many requests)
-        what, hint = (limit.what, limit.hint) if limit else ("queries at a time", "ask again when it is less busy")
-        return Refusal("limit", f"it is over the server's limit of {what}{told}", hint, "busy")
-    if limit:
-        return Refusal("limit", f"it is over the server's limit of {limit.what}{told}", limit.hint)
-    if reply.status in (502, 503):
-        again: Literal["away", "busy"] = "busy" if head else "away"
-        return Refusal("partial", f"the server answered {reply.status}{told}", "is it starting or overloaded?", again)
-    hint = "it may not know all of PromQL, or --match holds no label matchers" if reply.status < 500 else "see its log"  # noqa: PLR2004
-    return Refusal("partial", f"the server answered {reply.status}{told}", hint)
-
-
-def _check_whole(reply: Reply, text: str, access: Access) -> None:
-    shown, status = access.shown_url, reply.status
-    told = f": {text}" if text else ""
-    if 300 <= status < 400:  # noqa: PLR2004 (the 3xx class)
-        raise _redirect(reply, access)
-    if status in (401, 407):
-        raise UserError(f"{shown} does not know who asks ({status}){told}", _WHO)
-    if status == 403:  # noqa: PLR2004 (forbidden)
-        raise UserError(f"{shown} does not let us ask (403){told}", _WHO)
-    if status in (404, 410):
-        path = urlsplit(access.url).path
-        without = f"leave out {path}, or: " if path else ""
-        raise UserError(f"there is no Prometheus API at {shown} ({status})", without + PREFIXES)
-    if status == 405:  # noqa: PLR2004 (method not allowed, for POST and GET alike)
-        raise UserError(f"{shown} takes no queries (405){told}", PREFIXES)
-    if status == 400 and "HTTPS server" in text:  # noqa: PLR2004 (as Go's server says it)
-        raise UserError(f"{shown} speaks TLS only", f"try https://{shown.partition('://')[2]}")
-
-
-def _redirect(reply: Reply, access: Access) -> UserError:
-    """Nothing is followed: credentials would go where the user did not send them."""
-    try:
-        to = urlsplit(reply.header("Location"))
-        where = f"{to.scheme}://{to.hostname or ''}{f':{to.port}' if to.port else ''}" if to.hostname else ""
-    except ValueError:
-        to, where = urlsplit(""), ""
-    here = urlsplit(access.url)
-    path = to.path[:80] if where or reply.header("Location").startswith("/") else ""
-    told = access.quoted(where + path) or "nowhere"
-    if where and to.hostname == here.hostname and to.scheme == "https" and here.scheme == "http":
-        hint = f"give https://{plain_text(to.netloc.rpartition('@')[2])} itself"
-        return UserError(f"{access.shown_url} sends us to {told}", hint)
-    hint = "nothing is sent to another address than the one given; a page to log in on? " + _WHO
-    return UserError(f"{access.shown_url} sends us to {told}, which is not followed", hint)
-
-
-MOST_SKEW_S = 5.0
-"""Less than a scrape, and more than two synchronized clocks differ: no window of minutes is another for it."""
-
-
-def parse_date_s(header: str) -> float | None:
-    """The moment of a Date header, in seconds of the epoch."""
-    try:
-        return parsedate_to_datetime(header).timestamp()
-    except (ValueError, TypeError, OverflowError):
-        return None
-
-
-def skew_text(server_s: float, here_s: float, took_s: float) -> str:
-    """How far the clocks are apart; nothing where that can't be told from the time that the answer took."""
-    ahead_s = server_s - here_s
-    if abs(ahead_s) <= MOST_SKEW_S + took_s / 2:
-        return ""
-    which = "ahead of" if ahead_s > 0 else "behind"
-    return f"its clock is {span(abs(ahead_s))} {which} this machine's; the window is taken by its clock"
-
-
-def span(seconds: float) -> str:
-    """A time in one unit that a person would choose."""
-    for unit, size in (("days", 86_400), ("h", 3600), ("min", 60)):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.0f} {unit}"
-    return f"{seconds:.0f} s" if seconds >= 2 else f"{seconds:.2g} s"  # noqa: PLR2004 (a whole one says enough)
-
-
-PAUSES_S = (0.2, 0.5, 1.0, 2.0, 4.0)
-"""The last one again and again: a server that comes back is asked soon, and one that struggles is left alone."""
-NOBODY_S = 3.0  # How long an address where nothing ever answered is tried: a wrong port is likelier than a restart
-TIRED_S = 0.3  # After all that waiting was in vain for the query before, for one more try
-CUT_TRIES = 3  # Of an answer that breaks off: it may be long, and something on the way may not like long ones
-AWAY_HINT = "is it running, and is the address right?"
-WANTS_CERTIFICATE = "Does it ask for a certificate of the client (--cert and --key)?"
-
-
-class Sending:
-    """Sends forms to the API of one server; UserError where none can be asked."""
-
-    def __init__(self, access: Access, say: Callable[[str], None]) -> None:
-        self._access, self._say, self._line = access, say, Line(access)
-        parts = urlsplit(access.url)
-        self._path, self._more = parts.path, parts.query
-        self._method, self._answers, self._tired = "POST", 0, False
-        self._end_s: float | None = None
-        self._ended = Event()
-        self.sent = 0
-
-    def ask(self, endpoint: str, form: Mapping[str, str]) -> Reply | Refusal:
-        """The answer with status 200, or why this query has none; others may."""
-        if self._end_s is None:
-            self._end_s = time.monotonic() + self._access.whole_s
-        since_s, refusal = time.monotonic(), Refusal("partial", "")
-        for tries, pause_s in enumerate(chain(PAUSES_S, repeat(PAUSES_S[-1])), 1):
-            reply = self._tried(endpoint, form)
-            if isinstance(reply, Reply):
-                self._answers, self._tired = self._answers + 1, False
-                return reply
-            refusal = reply
-            if not refusal.again or (refusal.again == "cut" and tries >= CUT_TRIES):
-                break
-            if not self._waits(since_s, pause_s, refusal, first=tries == 1):
-                break
-        self._tired = bool(refusal.again)
-        if refusal.again in ("nobody", "away"):
-            raise UserError(f"{self._access.shown_url}: {refusal.why}", refusal.hint)
-        return refusal
-
-    def close(self) -> None:
-        """Hang up, and ask nothing more, whatever another thread is waiting for."""
-        self._ended.set()
-        self._line.end()
-
-    def _waits(self, since_s: float, pause_s: float, refusal: Refusal, *, first: bool) -> bool:
-        """A pause before the next try; False where there is no time left for one."""
-        most_s = TIRED_S if self._tired else NOBODY_S if refusal.again == "nobody" else self._access.restart_s
-        left_s = min(since_s + min(most_s, self._access.restart_s), self._end_s or 0.0) - time.monotonic()
-        if left_s <= pause_s:
-            return False
-        if first:
-            self._say(f"{self._access.shown_url}: {refusal.why}; trying again for {span(left_s)} at most")
-        return not self._ended.wait(pause_s)
-
-    def _tried(self, endpoint: str, form: Mapping[str, str]) -> Reply | Refusal:
-        now_s, end_s = time.monotonic(), self._end_s or 0.0
-        if now_s >= end_s:
-            why = f"the {span(self._access.whole_s)} for all queries together were over"
-            return Refusal("partial", why, SLOWER)
-        try:
-            reply = self._exchanged(endpoint, form, min(now_s + self._access.timeout_s, end_s))
-        except TooLargeError:
-            why = f"its answer has more than {self._access.most_bytes / 1e6:,.0f} MB"
-            return Refusal("limit", why, "--match reads a part of the fleet at a time")
-        except LookError as error:
-            why = error.why.removeprefix(f"{self._access.shown_url}: ").removeprefix(f"{self._access.shown_url} ")
-            if isinstance(error, CutShortError):
-                return Refusal("partial", why, "a proxy on the way may cut long answers; --match asks for less", "cut")
-            if isinstance(error, ExchangeError) and error.kind in ("refused", "broke_off"):
-                nobody = error.kind == "refused" and not self._answers
-                alone = self._access.url.startswith("https://") and not self._access.certificate
-                away_hint = AWAY_HINT + (f" {WANTS_CERTIFICATE}" if alone and error.kind == "broke_off" else "")
-                return Refusal("partial", why, away_hint, "nobody" if nobody else "away")
-            if isinstance(error, ExchangeError) and error.kind == "silent":
-                return Refusal("partial", f"it did not answer within {span(self._access.timeout_s)}", SLOWER)
-            raise UserError(f"{self._access.shown_url}: {why}", error.how_to_get or "is the address right?") from error
-        return reply if reply.status == 200 else refusal_of(reply, self._access)  # noqa: PLR2004 (OK)
-
-    def _exchanged(self, endpoint: str, form: Mapping[str, str], deadline_s: float) -> Reply:
-        coded, path = urlencode(form), f"{self._path}/api/v1/{endpoint}"
-        if self._method == "POST":
-            self.sent += 1
-            here = f"{path}?{self._more}" if self._more else path
-            reply = self._line.exchange("POST", here, coded.encode(), deadline_s)
-            if reply.status not in (405, 501):
-                return reply
-            self._method = "GET"
-        self.sent += 1
-        asked = "&".join(filter(None, (self._more, coded)))
-        return self._line.exchange("GET", f"{path}?{asked}", None, deadline_s)
-
-
-_SERVER_SHARE = 0.9
-"""Of our patience for one query: the server then gives up first, and its words tell more than silence."""
-_PARTS = "ask again when all of its parts answer"
-Parse = Callable[[bytes, int], Decoded]
 
 
 class Prometheus(AbstractContextManager["Prometheus"]):
@@ -408,3 +225,177 @@ class Prometheus(AbstractContextManager["Prometheus"]):
         if text := skew_text(server_s, before_s + took_s / 2, took_s):
             self._said.say("skew", text, "synchronize the clocks of both machines")
         return server_s
+
+
+class Sending:
+    """Sends forms to the API of one server; UserError where none can be asked."""
+
+    def __init__(self, access: Access, say: Callable[[str], None]) -> None:
+        self._access, self._say, self._line = access, say, Line(access)
+        parts = urlsplit(access.url)
+        self._path, self._more = parts.path, parts.query
+        self._method, self._answers, self._tired = "POST", 0, False
+        self._end_s: float | None = None
+        self._ended = Event()
+        self.sent = 0
+
+    def ask(self, endpoint: str, form: Mapping[str, str]) -> Reply | Refusal:
+        """The answer with status 200, or why this query has none; others may."""
+        if self._end_s is None:
+            self._end_s = time.monotonic() + self._access.whole_s
+        since_s, refusal = time.monotonic(), Refusal("partial", "")
+        for tries, pause_s in enumerate(chain(PAUSES_S, repeat(PAUSES_S[-1])), 1):
+            reply = self._tried(endpoint, form)
+            if isinstance(reply, Reply):
+                self._answers, self._tired = self._answers + 1, False
+                return reply
+            refusal = reply
+            if not refusal.again or (refusal.again == "cut" and tries >= CUT_TRIES):
+                break
+            if not self._waits(since_s, pause_s, refusal, first=tries == 1):
+                break
+        self._tired = bool(refusal.again)
+        if refusal.again in ("nobody", "away"):
+            raise UserError(f"{self._access.shown_url}: {refusal.why}", refusal.hint)
+        return refusal
+
+    def close(self) -> None:
+        """Hang up, and ask nothing more, whatever another thread is waiting for."""
+        self._ended.set()
+        self._line.end()
+
+    def _waits(self, since_s: float, pause_s: float, refusal: Refusal, *, first: bool) -> bool:
+        """A pause before the next try; False where there is no time left for one."""
+        most_s = TIRED_S if self._tired else NOBODY_S if refusal.again == "nobody" else self._access.restart_s
+        left_s = min(since_s + min(most_s, self._access.restart_s), self._end_s or 0.0) - time.monotonic()
+        if left_s <= pause_s:
+            return False
+        if first:
+            self._say(f"{self._access.shown_url}: {refusal.why}; trying again for {span(left_s)} at most")
+        return not self._ended.wait(pause_s)
+
+    def _tried(self, endpoint: str, form: Mapping[str, str]) -> Reply | Refusal:
+        now_s, end_s = time.monotonic(), self._end_s or 0.0
+        if now_s >= end_s:
+            why = f"the {span(self._access.whole_s)} for all queries together were over"
+            return Refusal("partial", why, SLOWER)
+        try:
+            reply = self._exchanged(endpoint, form, min(now_s + self._access.timeout_s, end_s))
+        except TooLargeError:
+            why = f"its answer has more than {self._access.most_bytes / 1e6:,.0f} MB"
+            return Refusal("limit", why, "--match reads a part of the fleet at a time")
+        except LookError as error:
+            why = error.why.removeprefix(f"{self._access.shown_url}: ").removeprefix(f"{self._access.shown_url} ")
+            if isinstance(error, CutShortError):
+                return Refusal("partial", why, "a proxy on the way may cut long answers; --match asks for less", "cut")
+            if isinstance(error, ExchangeError) and error.kind in ("refused", "broke_off"):
+                nobody = error.kind == "refused" and not self._answers
+                alone = self._access.url.startswith("https://") and not self._access.certificate
+                away_hint = AWAY_HINT + (f" {WANTS_CERTIFICATE}" if alone and error.kind == "broke_off" else "")
+                return Refusal("partial", why, away_hint, "nobody" if nobody else "away")
+            if isinstance(error, ExchangeError) and error.kind == "silent":
+                return Refusal("partial", f"it did not answer within {span(self._access.timeout_s)}", SLOWER)
+            raise UserError(f"{self._access.shown_url}: {why}", error.how_to_get or "is the address right?") from error
+        return reply if reply.status == 200 else refusal_of(reply, self._access)  # noqa: PLR2004 (OK)
+
+    def _exchanged(self, endpoint: str, form: Mapping[str, str], deadline_s: float) -> Reply:
+        coded, path = urlencode(form), f"{self._path}/api/v1/{endpoint}"
+        if self._method == "POST":
+            self.sent += 1
+            here = f"{path}?{self._more}" if self._more else path
+            reply = self._line.exchange("POST", here, coded.encode(), deadline_s)
+            if reply.status not in (405, 501):
+                return reply
+            self._method = "GET"
+        self.sent += 1
+        asked = "&".join(filter(None, (self._more, coded)))
+        return self._line.exchange("GET", f"{path}?{asked}", None, deadline_s)
+
+
+def refusal_of(reply: Reply, access: Access) -> Refusal:
+    """Why there is no answer; UserError where no other query would have one either."""
+    head = parse_head(reply.body)
+    start = reply.body[:400].decode("utf-8", "replace").strip()
+    readable = "" if start.startswith("<") else start  # of an answer that is not JSON, unless it is a page
+    text = access.quoted((head.error if head else "") or readable)
+    _check_whole(reply, text, access)
+    told = f": {text}" if text else ""
+    if (head and head.error_type in ("timeout", "canceled")) or reply.status in (408, 504):
+        return Refusal("partial", f"it took too long{told}", SLOWER)
+    limit = limit_in(text)
+    if reply.status == 429:  # noqa: PLR2004 (too many requests)
+        what, hint = (limit.what, limit.hint) if limit else ("queries at a time", "ask again when it is less busy")
+        return Refusal("limit", f"it is over the server's limit of {what}{told}", hint, "busy")
+    if limit:
+        return Refusal("limit", f"it is over the server's limit of {limit.what}{told}", limit.hint)
+    if reply.status in (502, 503):
+        again: Literal["away", "busy"] = "busy" if head else "away"
+        return Refusal("partial", f"the server answered {reply.status}{told}", "is it starting or overloaded?", again)
+    hint = "it may not know all of PromQL, or --match holds no label matchers" if reply.status < 500 else "see its log"  # noqa: PLR2004
+    return Refusal("partial", f"the server answered {reply.status}{told}", hint)
+
+
+def _check_whole(reply: Reply, text: str, access: Access) -> None:
+    shown, status = access.shown_url, reply.status
+    told = f": {text}" if text else ""
+    if 300 <= status < 400:  # noqa: PLR2004 (the 3xx class)
+        raise _redirect(reply, access)
+    if status in (401, 407):
+        raise UserError(f"{shown} does not know who asks ({status}){told}", _WHO)
+    if status == 403:  # noqa: PLR2004 (forbidden)
+        raise UserError(f"{shown} does not let us ask (403){told}", _WHO)
+    if status in (404, 410):
+        path = urlsplit(access.url).path
+        without = f"leave out {path}, or: " if path else ""
+        raise UserError(f"there is no Prometheus API at {shown} ({status})", without + PREFIXES)
+    if status == 405:  # noqa: PLR2004 (method not allowed, for POST and GET alike)
+        raise UserError(f"{shown} takes no queries (405){told}", PREFIXES)
+    if status == 400 and "HTTPS server" in text:  # noqa: PLR2004 (as Go's server says it)
+        raise UserError(f"{shown} speaks TLS only", f"try https://{shown.partition('://')[2]}")
+
+
+def _redirect(reply: Reply, access: Access) -> UserError:
+    """Nothing is followed: credentials would go where the user did not send them."""
+    try:
+        to = urlsplit(reply.header("Location"))
+        where = f"{to.scheme}://{to.hostname or ''}{f':{to.port}' if to.port else ''}" if to.hostname else ""
+    except ValueError:
+        to, where = urlsplit(""), ""
+    here = urlsplit(access.url)
+    path = to.path[:80] if where or reply.header("Location").startswith("/") else ""
+    told = access.quoted(where + path) or "nowhere"
+    if where and to.hostname == here.hostname and to.scheme == "https" and here.scheme == "http":
+        hint = f"give https://{plain_text(to.netloc.rpartition('@')[2])} itself"
+        return UserError(f"{access.shown_url} sends us to {told}", hint)
+    hint = "nothing is sent to another address than the one given; a page to log in on? " + _WHO
+    return UserError(f"{access.shown_url} sends us to {told}, which is not followed", hint)
+
+
+def limit_in(text: str) -> Limit | None:
+    """The limit that a refusal speaks of."""
+    return next((limit for limit in LIMITS if limit.words.search(text)), None)
+
+
+def parse_date_s(header: str) -> float | None:
+    """The moment of a Date header, in seconds of the epoch."""
+    try:
+        return parsedate_to_datetime(header).timestamp()
+    except (ValueError, TypeError, OverflowError):
+        return None
+
+
+def skew_text(server_s: float, here_s: float, took_s: float) -> str:
+    """How far the clocks are apart; nothing where that can't be told from the time that the answer took."""
+    ahead_s = server_s - here_s
+    if abs(ahead_s) <= MOST_SKEW_S + took_s / 2:
+        return ""
+    which = "ahead of" if ahead_s > 0 else "behind"
+    return f"its clock is {span(abs(ahead_s))} {which} this machine's; the window is taken by its clock"
+
+
+def span(seconds: float) -> str:
+    """A time in one unit that a person would choose."""
+    for unit, size in (("days", 86_400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s" if seconds >= 2 else f"{seconds:.2g} s"  # noqa: PLR2004 (a whole one says enough)

@@ -15,42 +15,6 @@ from unslow.fleet.report import Kind, Statement
 from unslow.look.system import ExchangeError, LookError
 from unslow.look.system.http import Connection, is_loopback, look_error
 
-_LONGEST_TEXT = 300
-_MOST_NAMED, _MOST_STATEMENTS = 3, 100  # More would hide the rest; a server can make up as many as it likes
-_NOT_SHOWN = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]+")
-
-
-def plain_text(text: str) -> str:
-    """A text of the server in one line, of bounded length, without anything that a terminal would obey."""
-    line = _NOT_SHOWN.sub(" ", text[: 4 * _LONGEST_TEXT]).strip()
-    return line if len(line) <= _LONGEST_TEXT else line[: _LONGEST_TEXT - 1] + "…"
-
-
-class Said:
-    """Statements in the order in which they were first made."""
-
-    def __init__(self) -> None:
-        self._about: dict[tuple[Kind, str, str], list[str]] = {}
-
-    def say(self, kind: Kind, text: str, hint: str = "", about: str = "") -> None:
-        """Once more, of the query called `about`, or of the whole server."""
-        key = (kind, text, hint)
-        if key not in self._about and len(self._about) >= _MOST_STATEMENTS:
-            key = ("note", f"more than {_MOST_STATEMENTS} statements were left out", "")
-        queries = self._about.setdefault(key, [])
-        if about and about not in queries:
-            queries.append(about)
-
-    def statements(self) -> tuple[Statement, ...]:
-        found = []
-        for (kind, text, hint), queries in self._about.items():
-            more, count = len(queries) - _MOST_NAMED, "query" if len(queries) == 1 else f"{len(queries)} queries"
-            named = ", ".join(queries[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
-            about = f" ({count}: {named})" if queries else ""
-            found.append(Statement(kind=kind, text=text + about, hint=hint))
-        return tuple(found)
-
-
 PASSWORD_VARIABLE, TOKEN_VARIABLE = "UNSLOW_PROMETHEUS_PASSWORD", "UNSLOW_PROMETHEUS_TOKEN"
 MOST_BYTES, MOST_SERIES = 256 * 1024**2, 500_000
 """Of one answer: 10,000 instances with eight GPUs each are 80,000 series and 50 MB; much more would fill the memory."""
@@ -62,6 +26,9 @@ _SECRET_HEADER = re.compile(r"(?i)key|token|secret|passw|auth|cookie|credential|
 _OWN_HEADERS = ("host", "content-length", "content-type", "transfer-encoding", "connection", "accept-encoding")
 _SAFE = "/%:@!$&'()*+,;=~-._[]?"
 _PAGES = re.compile(r"(?:/graph|/api/v1(?:/[\w/]{0,80})?)?$")
+_LONGEST_TEXT = 300
+_MOST_NAMED, _MOST_STATEMENTS = 3, 100  # More would hide the rest; a server can make up as many as it likes
+_NOT_SHOWN = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]+")
 
 
 class Access(msgspec.Struct, frozen=True, kw_only=True):
@@ -204,49 +171,6 @@ def read_secret(path: str) -> str:
     return text
 
 
-def context_of(access: Access) -> ssl.SSLContext:
-    """With the authority and the certificate that the user named; UserError where a file can't be used."""
-    try:
-        context = ssl.create_default_context(cafile=access.ca_file or None)
-    except (OSError, ValueError) as error:
-        raise UserError(f"{access.ca_file}: {_why(error)}", "it holds the authority's certificate as PEM") from error
-    if not access.check_certificate:
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    if access.certificate:
-        try:
-            # An empty password, or OpenSSL asks for one on the terminal.
-            context.load_cert_chain(access.certificate, access.key or None, password="")
-        except (OSError, ValueError) as error:
-            named = " and ".join(file for file in (access.certificate, access.key) if file)
-            hint = "they hold the client's certificate and its key as PEM, the key without a password"
-            raise UserError(f"{named}: {_why(error)}", hint) from error
-    return context
-
-
-def _why(error: Exception) -> str:
-    if isinstance(error, ssl.SSLError) or not isinstance(error, OSError):
-        return "not a certificate or key that can be used"
-    return error.strerror or "can't be read"
-
-
-def tls_error(shown_url: str, error: Exception) -> UserError | None:
-    """What a failure of TLS means; None for any other."""
-    if isinstance(error, ssl.SSLCertVerificationError):
-        hint = "--ca-file names the file of its authority; --insecure asks without checking"
-        return UserError(f"{shown_url}: its certificate is not trusted: {error.verify_message}", hint)
-    if not isinstance(error, ssl.SSLError) or isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError):
-        return None
-    reason = error.reason or ""
-    if any(word in reason for word in ("CERTIFICATE_REQUIRED", "HANDSHAKE_FAILURE", "BAD_CERTIFICATE", "UNKNOWN_CA")):
-        return UserError(f"{shown_url} asks for a certificate of the client", "name it with --cert and --key")
-    if "WRONG_VERSION_NUMBER" in reason or "HTTP_REQUEST" in reason or "RECORD_LAYER" in reason:
-        return UserError(f"{shown_url} does not speak TLS", f"try http://{shown_url.partition('://')[2]}")
-    return UserError(f"{shown_url}: TLS failed: {reason.lower().replace('_', ' ') or 'no reason given'}")
-
-
-# Nothing is followed: what is sent goes to the address that the user gave, and nowhere else.
-
-
 class Reply(NamedTuple):
     """An answer, whatever its status."""
 
@@ -264,7 +188,10 @@ class CutShortError(ExchangeError):
 
 
 class Line:
-    """The connection to one server; LookError for whatever goes wrong on the way, UserError where TLS can't be."""
+    """The connection to one server; LookError for whatever goes wrong on the way, UserError where TLS can't be.
+
+    Nothing is followed: what is sent goes to the address that the user gave, and nowhere else.
+    """
 
     def __init__(self, access: Access) -> None:
         parts = urlsplit(access.url)
@@ -318,3 +245,74 @@ class Line:
         if isinstance(cause, http.client.HTTPException) and not isinstance(cause, ConnectionError):
             return LookError(f"{self._shown} does not speak HTTP")
         return error
+
+
+def context_of(access: Access) -> ssl.SSLContext:
+    """With the authority and the certificate that the user named; UserError where a file can't be used."""
+    try:
+        context = ssl.create_default_context(cafile=access.ca_file or None)
+    except (OSError, ValueError) as error:
+        raise UserError(f"{access.ca_file}: {_why(error)}", "it holds the authority's certificate as PEM") from error
+    if not access.check_certificate:
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    if access.certificate:
+        try:
+            # An empty password, or OpenSSL asks for one on the terminal.
+            context.load_cert_chain(access.certificate, access.key or None, password="")
+        except (OSError, ValueError) as error:
+            named = " and ".join(file for file in (access.certificate, access.key) if file)
+            hint = "they hold the client's certificate and its key as PEM, the key without a password"
+            raise UserError(f"{named}: {_why(error)}", hint) from error
+    return context
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, ssl.SSLError) or not isinstance(error, OSError):
+        return "not a certificate or key that can be used"
+    return error.strerror or "can't be read"
+
+
+def tls_error(shown_url: str, error: Exception) -> UserError | None:
+    """What a failure of TLS means; None for any other."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        hint = "--ca-file names the file of its authority; --insecure asks without checking"
+        return UserError(f"{shown_url}: its certificate is not trusted: {error.verify_message}", hint)
+    if not isinstance(error, ssl.SSLError) or isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError):
+        return None
+    reason = error.reason or ""
+    if any(word in reason for word in ("CERTIFICATE_REQUIRED", "HANDSHAKE_FAILURE", "BAD_CERTIFICATE", "UNKNOWN_CA")):
+        return UserError(f"{shown_url} asks for a certificate of the client", "name it with --cert and --key")
+    if "WRONG_VERSION_NUMBER" in reason or "HTTP_REQUEST" in reason or "RECORD_LAYER" in reason:
+        return UserError(f"{shown_url} does not speak TLS", f"try http://{shown_url.partition('://')[2]}")
+    return UserError(f"{shown_url}: TLS failed: {reason.lower().replace('_', ' ') or 'no reason given'}")
+
+
+class Said:
+    """Statements in the order in which they were first made."""
+
+    def __init__(self) -> None:
+        self._about: dict[tuple[Kind, str, str], list[str]] = {}
+
+    def say(self, kind: Kind, text: str, hint: str = "", about: str = "") -> None:
+        """Once more, of the query called `about`, or of the whole server."""
+        key = (kind, text, hint)
+        if key not in self._about and len(self._about) >= _MOST_STATEMENTS:
+            key = ("note", f"more than {_MOST_STATEMENTS} statements were left out", "")
+        queries = self._about.setdefault(key, [])
+        if about and about not in queries:
+            queries.append(about)
+
+    def statements(self) -> tuple[Statement, ...]:
+        found = []
+        for (kind, text, hint), queries in self._about.items():
+            more, count = len(queries) - _MOST_NAMED, "query" if len(queries) == 1 else f"{len(queries)} queries"
+            named = ", ".join(queries[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+            about = f" ({count}: {named})" if queries else ""
+            found.append(Statement(kind=kind, text=text + about, hint=hint))
+        return tuple(found)
+
+
+def plain_text(text: str) -> str:
+    """A text of the server in one line, of bounded length, without anything that a terminal would obey."""
+    line = _NOT_SHOWN.sub(" ", text[: 4 * _LONGEST_TEXT]).strip()
+    return line if len(line) <= _LONGEST_TEXT else line[: _LONGEST_TEXT - 1] + "…"

@@ -16,7 +16,8 @@ from unslow.facts.run import Run
 from unslow.facts.snapshot import Snapshot, Subject
 from unslow.facts.values import not_found, reported
 from unslow.fleet import self_diagnosis as module
-from unslow.fleet.self_diagnosis import KEEP_S, STUCK_S, ExporterSettings, Looker, WatchedServer
+from unslow.fleet.self_diagnosis import KEEP_S, STUCK_S, Looker, WatchedServer
+from unslow.fleet.settings import ExporterSettings
 from unslow.look.system import Answer, ExchangeError, LookError
 
 URL, OTHER = "http://127.0.0.1:8080", "http://127.0.0.1:8081"

@@ -11,10 +11,11 @@ from unslow.commands._diagnosis_options import Looking
 from unslow.commands._output import Silent
 from unslow.commands.fleet import FleetRequest as FleetAsked
 from unslow.facts.errors import UserError
-from unslow.fleet.command import Fleet, FleetSettings, fleet_exit_status, member_named, queries_text, report_on
+from unslow.fleet.actions import Fleet, fleet_exit_status, member_named, queries_text, report_on
 from unslow.fleet.member import Member
 from unslow.fleet.prometheus.connection import Access
 from unslow.fleet.report import FleetReport, Statement
+from unslow.fleet.settings import FleetSettings
 
 REQUEST = FleetSettings(Access(url="http://127.0.0.1:9090"))
 HOT = gpu(clock_hz=0.75e9, thermal_throttled=0.8, temperature_max_c=91.0)

@@ -5,7 +5,7 @@ import pytest
 from unslow.commands._dispatch import parse_words
 from unslow.facts.errors import UserError
 from unslow.fleet.exporter import as_json, as_words
-from unslow.fleet.self_diagnosis import Address, ExporterSettings, parsed_address
+from unslow.fleet.settings import Address, ExporterSettings, parsed_address
 from unslow.live.watcher import watched_url
 
 

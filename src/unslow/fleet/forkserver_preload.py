@@ -1,4 +1,4 @@
-"""What every judgement reads, read once: imported by the process that all workers are copies of."""
+"""What every judgement reads, read once: imported by the process that all workers of `judging` are forks of."""
 
 from unslow.fleet.judging import judged_member
 from unslow.fleet.member import Member

@@ -4,9 +4,9 @@ from itertools import permutations
 
 import pytest
 
+from unslow.fleet.asking import fold
 from unslow.fleet.prometheus.answers import Answered, Series
 from unslow.fleet.queries import MARK, Part
-from unslow.fleet.reading import fold
 
 
 class Thing:

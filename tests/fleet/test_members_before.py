@@ -2,12 +2,11 @@
 
 import pytest
 
-from unslow.fleet.discovery import Engine
+from unslow.fleet.engines import Engine, Past
 from unslow.fleet.member import engine_readings
 from unslow.fleet.members import Before
 from unslow.fleet.prometheus.answers import Answered
 from unslow.fleet.queries import Labels
-from unslow.fleet.reading import Past
 
 
 class Silent:

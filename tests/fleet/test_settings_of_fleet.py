@@ -6,7 +6,7 @@ import pytest
 
 from unslow.commands.fleet import FleetRequest as Asked
 from unslow.facts.errors import UserError
-from unslow.fleet.command import FleetSettings, asked_access, options_of, seconds_of
+from unslow.fleet.settings import FleetSettings, asked_access, options_of, seconds_of
 
 URL = "http://127.0.0.1:9090"
 

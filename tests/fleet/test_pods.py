@@ -1,0 +1,39 @@
+"""The versions and the workloads of pods, by images and names."""
+
+import pytest
+
+from unslow.fleet.pods import version_of, workload
+
+
+@pytest.mark.parametrize(
+    ("image", "version"),
+    [
+        ("vllm/vllm-openai:v0.10.1", "0.10.1"),
+        ("registry:5000/vllm:0.9.2.post1@sha256:abc", "0.9.2.post1"),
+        ("vllm/vllm-openai:latest", ""),
+        ("vllm/vllm-openai", ""),
+        ("envoy:v1.30.0", ""),
+    ],
+)
+def test_the_tag_of_the_runtimes_image_is_its_version(image, version):
+    assert version_of({"main": image, "proxy": "envoy:v1.29.0"}, "vLLM") == version
+
+
+def test_an_image_of_ones_own_counts_where_the_container_is_known():
+    images = {"server": "registry/chat:1.4.2", "proxy": "envoy:v1.29.0"}
+    assert version_of(images, "vLLM", "server") == "1.4.2"
+    assert version_of(images, "vLLM") == ""
+    assert version_of({"a": "vllm:v0.9.0", "b": "vllm:v0.10.0"}, "vLLM") == ""
+
+
+@pytest.mark.parametrize(
+    ("pod", "name"),
+    [
+        ("chat-7d9f8b6c5d-x2x7k", "chat"),
+        ("chat-0", "chat"),
+        ("llama-8b-7d9f8b6c5d-x2x7k", "llama-8b"),
+        ("chat", "chat"),
+    ],
+)
+def test_what_makes_a_pod(pod, name):
+    assert workload(pod) == name
