@@ -12,7 +12,8 @@ from unslow.commands.predict import PredictRequest
 from unslow.commands.predict.speeds import answer
 from unslow.facts.values import GIB
 from unslow.show.units import rate, size
-from unslow.think.fit.answers import most_layers, rule_of_thumb
+from unslow.think.fit.answers import rule_of_thumb
+from unslow.think.fit.gguf import most_layers
 
 _LARGE = "H200"
 """Holds what is asked about here, so that one layout of the graph is counted for all."""

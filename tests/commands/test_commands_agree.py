@@ -1,20 +1,23 @@
 """Every verb prints the same line for the same change: each knob of each runtime, as they are found."""
 
 import shlex
+from functools import cache
 
 import msgspec
 import pytest
 
 from unslow.commands._command_lines import commands_for
 from unslow.commands._fix_commands import spelled_subject
+from unslow.commands.apply import ApplyRequest, prepare
 from unslow.commands.fit import FitRequest, gguf, safetensors
 from unslow.commands.fit import fitted as fit
 from unslow.commands.plan.planner import Speller
+from unslow.commands.tune.search import line_of as tuned_line
 from unslow.facts.commands import Place, parse_line
 from unslow.facts.knob import Change, Knob, Setting
 from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
-from unslow.facts.snapshot import Case
+from unslow.facts.snapshot import Case, Subject
 from unslow.facts.values import NOT_LOOKED, reported
 from unslow.look.command_writer.starters import shell_line
 from unslow.look.runtimes import lookers
@@ -23,8 +26,9 @@ from unslow.page.what_if.memory_view import AskedSettings
 from unslow.page.what_if.running import line_of as page_line
 from unslow.think.judge.judge import judge
 from unslow.think.memory.llama_cpp.settings import Settings
-from unslow.think.plan.report import ChangeShown, OptionShown, QualityShown
+from unslow.think.plan.report import ChangeShown, GoalShown, OptionShown, PlanReport, QualityShown
 from unslow.think.report import Finding, Fix
+from unslow.think.stats.tuning_candidates import Candidate
 
 VALUES: tuple[Setting, ...] = (
     None, True, False, -1, 0, 1, 4, 8192, 0.9, 2**29, "none", "layer", "q8_0", "f16", "fp8", "nf4", "mmap", "mlock",
@@ -55,6 +59,17 @@ def running(name: str, place: str) -> Case:
     return Case(runtime=Runtime(name=reported(name, "x"), **{**facts, **PLACES[place]}), model=MODEL)
 
 
+@cache
+def every_change(name: str) -> list[Change]:
+    """Every knob with every value, and of values that a runtime has the same line for, one."""
+    case = running(name, "in a shell")
+    told: dict[tuple[object, ...], Change] = {}
+    for change in [knob.to(value) for knob in Knob for value in VALUES]:
+        commands = commands_for([change], case)
+        told.setdefault((change.knob, commands.lines, bool(commands.left_out)), change)
+    return list(told.values())
+
+
 def diagnosed(changes: list[Change], case: Case) -> list[tuple[str, ...] | None]:
     """The lines of a diagnosis that has these fixes; None for those that stand above already."""
     fixes = (Fix(knob=change.knob.value, value=change.value, why="") for change in changes)
@@ -73,7 +88,7 @@ def option(changes: list[Change]) -> OptionShown:
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("looker", lookers(), ids=lambda looker: looker.NAME)
 def test_a_diagnosis_a_plan_and_an_edit_say_the_same(looker, place):
-    case, changes = running(looker.NAME, place), [knob.to(value) for knob in Knob for value in VALUES]
+    case, changes = running(looker.NAME, place), every_change(looker.NAME)
     told, plan = diagnosed(changes, case), Speller(case.runtime, case.model, fresh=False)
     for change, lines in zip(changes, told, strict=True):
         commands = commands_for([change], case)
@@ -86,6 +101,36 @@ def test_a_diagnosis_a_plan_and_an_edit_say_the_same(looker, place):
         if looker.NAME in COMMANDS and place != "unseen" and not commands.lines:
             assert commands.left_out or not changed, change
         assert all(shlex.split(line.text) for line in map(parse_line, commands.lines) if line.place is Place.SHELL)
+
+
+@pytest.mark.parametrize("looker", lookers(), ids=lambda looker: looker.NAME)
+def test_what_apply_leaves_to_a_person_are_the_lines_of_a_diagnosis(looker, monkeypatch):
+    case = running(looker.NAME, "in a shell")
+    monkeypatch.setattr(prepare, "running_server", lambda *_: Subject(runtime=case.runtime, model=case.model))
+    goal = GoalShown(aim="speed", context=1, prompt_tokens=1, kept_tokens=0, answer_tokens=1, users=1)
+    plan = PlanReport(unslow_version="x", model="a", runtime=looker.NAME, machine="x", of_running=True, goal=goal,
+                      verdict="better", recommended=0)  # fmt: skip
+    for change in every_change(looker.NAME):
+        if change.knob is Knob.MODEL_FILE:  # which is not there
+            continue
+        report = prepare.prepared(
+            LiveSystem(), msgspec.structs.replace(plan, options=(option([change]),)), ApplyRequest()
+        ).report
+        assert report.lines == commands_for([change], case).lines, change
+
+
+def test_tune_starts_a_server_by_the_line_of_a_plan():
+    model = Model(path=reported("/m/a.gguf", "given"))
+    plan, started = Speller(Runtime(), model, fresh=True, name="llama_cpp"), 0
+    for change in every_change("llama.cpp"):
+        candidate = Candidate("x", "neighbour", option([change]).settings)
+        line = tuned_line(LiveSystem(), candidate, "/m/a.gguf", "llama-server")
+        commands = plan.commands(option([change]))
+        if line.why_not or commands is None or not commands.argv:
+            continue
+        assert shell_line(line.words, {}) in commands.lines, change
+        started += 1
+    assert started > 100
 
 
 @pytest.mark.parametrize(

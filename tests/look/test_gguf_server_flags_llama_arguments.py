@@ -1,8 +1,9 @@
 import pytest
 
+from unslow.facts.runtime import ALL_LAYERS
 from unslow.facts.values import MIB, Absence, Origin
 from unslow.look.gguf_server_flags import parse_settings, without_secrets
-from unslow.look.runtimes._gguf_settings import ALL_LAYERS, requested_settings
+from unslow.look.runtimes._gguf_settings import requested_settings
 
 
 def given(line: str, environment: dict[str, str] | None = None):

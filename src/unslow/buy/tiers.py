@@ -23,7 +23,7 @@ from unslow.facts.errors import UserError
 from unslow.facts.values import GIB, Unknown
 from unslow.look.system import System
 from unslow.think.blueprints import made_up
-from unslow.think.fit.answers import longest_context
+from unslow.think.fit.gguf import longest_context
 from unslow.think.hardware import Hardware
 from unslow.think.memo import one_judgement, remembered
 from unslow.think.setup import Setup

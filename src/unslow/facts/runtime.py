@@ -7,8 +7,8 @@ from unslow.facts.values import NOT_LOOKED, Amount, Bytes, Count, Fact, Fraction
 
 IN_BATCHES = ("vLLM", "SGLang", "TGI")
 """Names of runtimes that are made to answer many requests at once, and do so without being told how many."""
-
-
+ALL_LAYERS = 9999
+"""Of `gpu_layers_set` where all are asked for (`-ngl all`, `max`, -1): more than any model has."""
 SO_FAR = "of all requests so far"
 """How the source of a mean ends that a server counted over all of its work, whatever it did at the same time."""
 

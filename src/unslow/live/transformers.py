@@ -21,8 +21,8 @@ from unslow.facts.errors import UserError
 from unslow.facts.run import Completion, Run
 from unslow.facts.snapshot import Snapshot, Subject
 from unslow.facts.values import Count, measured, not_found, reported
+from unslow.look.completion_summary import run_of_completions
 from unslow.look.kernel.processors import CpuSample, cpus_between, read_cpu_sample, read_own_pid, read_run_delay
-from unslow.look.logs.llama_cpp import run_of_completions
 from unslow.look.probes import read_machine
 from unslow.look.runtimes.transformers import read_model
 from unslow.look.runtimes.transformers.bench import Timer

@@ -33,10 +33,11 @@ from unslow.facts.values import (
     not_supported,
     reported,
 )
+from unslow.look.completion_summary import median_fact, run_of_completions
 from unslow.look.gguf_server_flags import parse_settings
 from unslow.look.logs import linux
 from unslow.look.logs.gpu_facts import reason_facts
-from unslow.look.logs.llama_cpp import LlamaLog, median_fact, run_of_completions
+from unslow.look.logs.llama_cpp import LlamaLog
 from unslow.look.logs.nvidia_smi import parse_gpus
 from unslow.look.logs.nvidia_smi_rows import Row, gpus_of_rows, parse_compute_apps, parse_rows, summarise_series
 from unslow.look.runtimes._gguf_answers import Answers, subject_of

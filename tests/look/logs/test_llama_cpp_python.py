@@ -1,10 +1,11 @@
+from unslow.facts.runtime import ALL_LAYERS
 from unslow.facts.values import Known, Origin
 from unslow.look.logs.dialect import Seen, Text
-from unslow.look.logs.llama_cpp import ALL_LAYERS, parse_python_settings
+from unslow.look.logs.llama_cpp_python import parse_text
 
 
 def seen(text: str) -> Seen:
-    return parse_python_settings(Text(text.split("\n"), "post"))
+    return parse_text(Text(text.split("\n"), "post"))
 
 
 def test_a_call_in_python():

@@ -1,5 +1,6 @@
+from unslow.facts.runtime import ALL_LAYERS
 from unslow.facts.values import Absence, Known, Origin
-from unslow.look.logs.lm_studio import ALL_LAYERS, LmStudioReader
+from unslow.look.logs.lm_studio import LmStudioReader
 
 LOG = """\
  [LM Studio] GPU Configuration:

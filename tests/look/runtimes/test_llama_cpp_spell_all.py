@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 
 from unslow.facts.knob import Change, Knob
 from unslow.facts.model import Model
-from unslow.facts.runtime import Runtime
+from unslow.facts.runtime import ALL_LAYERS, Runtime
 from unslow.facts.values import MIB, reported
 from unslow.look.command_writer import AtHand
 from unslow.look.command_writer.starters import Unit
 from unslow.look.gguf_server_flags import parse_settings
-from unslow.look.runtimes._gguf_settings import ALL_LAYERS, requested_settings
+from unslow.look.runtimes._gguf_settings import requested_settings
 from unslow.look.runtimes.llama_cpp.commands import commands_for
 from unslow.look.runtimes.llama_cpp.flags import SINCE
 

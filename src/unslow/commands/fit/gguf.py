@@ -20,14 +20,14 @@ from unslow.facts.model import Blueprint, Model
 from unslow.facts.snapshot import Case
 from unslow.facts.values import GIB, MIB, NOT_LOOKED, reported
 from unslow.look.system import System
-from unslow.think.fit import answers
 from unslow.think.fit.answers import FITS, rule_of_thumb, verdict_of
+from unslow.think.fit.gguf import fitting_settings, most_context, most_layers, shown_cache, shown_needs
 from unslow.think.fit.report import FitReport, ModelShown, QuantShown, WayShown
 from unslow.think.hardware import Room
 from unslow.think.memo import one_judgement
+from unslow.think.memory.llama_cpp.fused_kernels import UNFUSED_UNTIL
 from unslow.think.memory.llama_cpp.hyperparameters import Hyper
 from unslow.think.memory.llama_cpp.need import refusal
-from unslow.think.memory.llama_cpp.scheduler import UNFUSED_UNTIL
 from unslow.think.memory.llama_cpp.settings import Settings, ollama_micro_batch
 from unslow.think.plan.llama_cpp.question import EVERYTHING
 from unslow.think.plan.llama_cpp.question import OLLAMA as OLLAMA_ABILITIES
@@ -196,7 +196,7 @@ class _Gguf:
     def report(self, notes: tuple[str, ...]) -> FitReport:
         """The whole answer."""
         setup, found = self._setup, self._found
-        devices, host = answers.shown_needs(setup)
+        devices, host = shown_needs(setup)
         placed = self._placed(setup)
         is_open = self._request.gpu_layers is None
         changed = None if placed or not is_open else self._runnable()
@@ -221,9 +221,9 @@ class _Gguf:
             host=host,
             gpu_layers=0 if not devices else self._everything if set_layers < 0 else min(set_layers, self._everything),
             all_gpu_layers=self._everything,
-            max_gpu_layers=answers.most_layers(setup),
+            max_gpu_layers=most_layers(setup),
             max_context=None if verdict == "cannot_tell" else self._most_context(setup),
-            kv=answers.shown_cache(setup),
+            kv=shown_cache(setup),
             next_quant=next((s.shown() for s in smaller if s.setup.settings == setup.settings), None),
             least_cpu_moe=placed.experts_on_cpu or None if placed and FITS[verdict] is False else None,
             **lines,
@@ -235,7 +235,7 @@ class _Gguf:
     def _placed(self, setup: Setup) -> Settings | None:
         """As much on the GPUs as fits, whatever number of layers was asked for; Ollama moves whole layers only."""
         free = setup._replace(settings=setup.settings._replace(gpu_layers=-1))
-        return answers.fitting_settings(free, experts_may_move=self._request.runtime != "ollama")
+        return fitting_settings(free, experts_may_move=self._request.runtime != "ollama")
 
     def _runnable(self) -> Runnable | None:
         """With what a plan may change too: the type of the cache, the micro-batch, slots that nobody asked for."""
@@ -267,7 +267,7 @@ class _Gguf:
 
     def _most_context(self, setup: Setup) -> int | None:
         """In the count that the runtime's own setting has."""
-        most = answers.most_context(setup)
+        most = most_context(setup)
         return most // setup.settings.slots if most and self._request.runtime == "ollama" else most
 
     def _with_context(self, settings: Settings, tokens: int) -> Settings:

@@ -16,8 +16,9 @@ from unslow.facts.model import Model
 from unslow.facts.snapshot import Case
 from unslow.facts.values import reported
 from unslow.look.system import System
-from unslow.think.fit.answers import FITS, FitAnswer, rule_of_thumb, transformers_answer, vllm_answer
+from unslow.think.fit.answers import FITS, rule_of_thumb
 from unslow.think.fit.report import FitReport, ModelShown, WayShown
+from unslow.think.fit.safetensors import FitAnswer, transformers_answer, vllm_answer
 from unslow.think.hardware import Hardware, Room
 from unslow.think.memory import transformers, vllm
 from unslow.think.plan.vllm.choices import FP8_CACHE, MOST_SHARE, PACKS_AT_LOAD

@@ -14,7 +14,7 @@ from unslow.facts.model import Blueprint
 from unslow.facts.values import GIB, Unknown
 from unslow.think.blueprints import made_up
 from unslow.think.case.questions import has_tiles, is_server, multiplies_wide
-from unslow.think.fit.answers import vllm_answer
+from unslow.think.fit.safetensors import vllm_answer
 from unslow.think.hardware import NEWEST_YEAR, Hardware
 from unslow.think.memo import remembered
 from unslow.think.memory import vllm

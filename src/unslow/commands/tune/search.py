@@ -218,6 +218,8 @@ def line_of(system: System, candidate: Candidate, path: str, server: str) -> Lin
     said = commands_for(changes, Case(model=model), system=system, program=server, name=_RUNTIME)
     left = [(change, why) for change, why in said.left_out if change.knob is not Knob.QUANT]
     why_not = f"{left[0][0].knob.value}: {left[0][1]}" if left else ""
+    if said.environment:  # a trial is started by its words alone
+        why_not = why_not or f"{', '.join(said.environment)}: set by a variable, not on a command line"
     return Line(said.argv or (server, "-m", path), why_not)
 
 

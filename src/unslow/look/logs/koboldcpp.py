@@ -12,8 +12,8 @@ from collections import deque
 
 from unslow.facts.run import Completion, Run
 from unslow.facts.values import NOT_LOOKED, Known, reported
+from unslow.look.completion_summary import run_of_completions
 from unslow.look.logs.dialect import LineDialect, NamedReader
-from unslow.look.logs.llama_cpp import run_of_completions
 
 _KEPT = 1000
 _MOST_TOKENS = 10**8

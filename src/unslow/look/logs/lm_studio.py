@@ -3,11 +3,11 @@
 import re
 
 from unslow.facts.machine import Gpu, Machine
+from unslow.facts.runtime import ALL_LAYERS
 from unslow.facts.values import estimated, reported
 from unslow.look.logs.dialect import LineDialect, NamedReader, Rules, needles_of
 
 RULES = Rules["LmStudioReader"]()
-ALL_LAYERS = 9999  # What `max` stands for: more layers than any model has
 _GB = 10**9
 _MOST_GPUS = 64
 _NUMBER = r"(\d{1,9}(?:\.\d{1,6})?)"

@@ -11,8 +11,8 @@ from statistics import median
 
 from unslow.facts.run import Completion, Run
 from unslow.facts.values import NOT_LOOKED, estimated, reported
+from unslow.look.completion_summary import run_of_completions
 from unslow.look.logs.dialect import LineDialect, NamedReader
-from unslow.look.logs.llama_cpp import run_of_completions
 
 _KEPT = 1000
 _MOST_PROMPTS = 64

@@ -12,13 +12,12 @@ from typing import Any
 import msgspec
 
 from unslow.facts.machine import Machine
-from unslow.facts.runtime import Runtime
+from unslow.facts.runtime import ALL_LAYERS, Runtime
 from unslow.facts.values import MIB, NOT_LOOKED, Fact, Known, estimated, first_known, not_found, not_supported, reported
 from unslow.look.command_line import COMMAND, ENVIRONMENT, UNSET, Setting
 from unslow.look.gguf_server_flags import FLAGS, ON, parse_settings
 from unslow.look.runtimes._given_settings import GivenSettings, is_not_given, whole_number
 
-ALL_LAYERS = 9999  # What `-ngl all` stands for: more layers than any model has
 FIRST_OF_GGUF = 1000  # August 2023, rounded down: no build that reads today's models has a smaller number
 VERBOSITY_HIDES_LOAD = 9151  # 2026-05-14: load lines need -lv 4
 FLASH_ATTENTION_TAKES_A_VALUE = 6325  # 2025-08-30

@@ -20,7 +20,8 @@ from unslow.page.what_if.memory_view import (
     verdict_with,
     what_if_summary,
 )
-from unslow.think.fit.answers import shown_needs, verdict_of
+from unslow.think.fit.answers import verdict_of
+from unslow.think.fit.gguf import shown_needs
 from unslow.think.fit.report import MemoryShown
 from unslow.think.hardware import Hardware, Room
 from unslow.think.memo import LastingJudgement

@@ -13,9 +13,9 @@ from unslow.think.case.instructions import spelled_out
 from unslow.think.case.runtime import NEWEST, build_number
 from unslow.think.case.vram import available_vram_bytes, compute_bytes, gpus_used, margin_bytes
 from unslow.think.memo import once, remembered
+from unslow.think.memory.llama_cpp.fused_kernels import UNFUSED_UNTIL
 from unslow.think.memory.llama_cpp.hyperparameters import hyper_of
 from unslow.think.memory.llama_cpp.need import Need, memory_of
-from unslow.think.memory.llama_cpp.scheduler import UNFUSED_UNTIL
 from unslow.think.memory.llama_cpp.settings import Settings
 from unslow.think.physics.placement import (
     Placement,

@@ -11,8 +11,9 @@ from unslow.catalog.weight_parts import Part
 from unslow.facts.knob import Knob, Setting
 from unslow.facts.model import HfShape
 from unslow.facts.values import GIB
-from unslow.think.fit.answers import LARGE_HOST, shown_held
+from unslow.think.fit.answers import shown_held
 from unslow.think.fit.report import MemoryShown
+from unslow.think.fit.safetensors import LARGE_HOST
 from unslow.think.hardware import Hardware
 from unslow.think.memory.footprint import Held
 from unslow.think.memory.transformers import TransformersSettings, repeated_copies, transformers_memory

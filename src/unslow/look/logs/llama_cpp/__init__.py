@@ -5,8 +5,7 @@ journalctl or docker all read alike. Since b9151 most of these lines need `-lv 4
 """
 
 import re
-import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from itertools import chain
 from typing import Any
 
@@ -16,18 +15,18 @@ from ahocorasick_rs import AhoCorasick
 from unslow.facts.machine import Facts, Machine
 from unslow.facts.masking import masked_text
 from unslow.facts.model import Model
-from unslow.facts.run import Completion, Run
+from unslow.facts.run import Run
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
-from unslow.facts.values import NOT_LOOKED, Fact, Known, Origin, estimated, not_found, reported
-from unslow.look.logs.dialect import LineDialect, Seen, Text, TextDialect, needles_of
+from unslow.facts.values import NOT_LOOKED, estimated, not_found, reported
+from unslow.look.completion_summary import run_of_completions
+from unslow.look.logs.dialect import LineDialect, Seen, needles_of
 from unslow.look.logs.llama_cpp import load_lines, request_lines, start_lines
 from unslow.look.logs.llama_cpp.request_lines import COUNTED
 from unslow.look.logs.llama_cpp.start_lines import machine_of
 from unslow.look.logs.llama_cpp.state import KEPT_WARNINGS, Context, FactsByName, Load, ModelLoad, Reading
 
 LONGEST_LINE = 2000
-ALL_LAYERS = 9999  # What -1 stands for: more layers than any model has
 RULES = start_lines.RULES + load_lines.RULES + request_lines.RULES
 """In the order in which they are tried: the first that matches fills a fact first."""
 _NEEDLES = needles_of(RULES)
@@ -42,11 +41,6 @@ _LOAD_LINES = (
     "flash_attention", "batch", "ubatch", "threads", "gpu_layers", "layers", "graph_splits", "backends", "devices",
     "buffers",
 )  # fmt: skip
-
-# settings of llama-cpp-python
-_SETTING = re.compile(r"""(?<![\w.-])["']?(n_gpu_layers|n_ctx|n_threads|n_batch|n_ubatch|flash_attn|offload_kqv)["']?
-                          \s{0,3}[=:]\s{0,3}(-?[0-9]{1,9}|True|False)(?![\w.])""", re.VERBOSE)  # fmt: skip
-_PATH = re.compile(r"""(?<![\w.-])["']?model_path["']?\s{0,3}[=:]\s{0,3}["']([^"'\n]{1,400}\.gguf)["']""")
 
 
 class LlamaLog(Facts, frozen=True, kw_only=True):
@@ -227,67 +221,4 @@ def _run(load: Load, source: str) -> Run:
     return Run(completions=untimed, decode_tokens_per_s=decode, prefill_tokens_per_s=prefill, load_s=load_s)
 
 
-def run_of_completions(completions: Known[tuple[Completion, ...]], load_s: Fact[float]) -> Run:
-    """Medians over the completions, as well known as they are."""
-    done, origin, source = completions.value, completions.origin, completions.source
-    depths = [c.cached_tokens + c.prompt_tokens + c.generated_tokens / 2 for c in done]
-    prompts = [c for c in done if c.prefill_s > 0]
-    # the first token belongs to the prompt: n tokens take n - 1 steps
-    decode = [(c.generated_tokens - 1) / c.decode_s for c in done if c.decode_s > 0 and c.generated_tokens > 1]
-    waited = [c.waited_s / c.generated_tokens for c in done if c.waited_s is not None and c.generated_tokens]
-    return Run(
-        completions=completions,
-        decode_tokens_per_s=median_fact(decode, origin, source),
-        prefill_tokens_per_s=median_fact([c.prompt_tokens / c.prefill_s for c in prompts], origin, source),
-        time_to_first_token_s=median_fact([c.prefill_s for c in prompts], origin, source),
-        depth_tokens=Known(int(statistics.median(depths)), origin, source) if depths else not_found("no request"),
-        waiting_for_cpu_s_per_token=median_fact(waited, origin, source),
-        load_s=load_s,
-    )
-
-
-def median_fact(values: Sequence[float], origin: Origin, source: str) -> Fact[float]:
-    """The middle of what was timed."""
-    return Known(statistics.median(values), origin, source) if values else not_found(f"{source} does not time it")
-
-
-def _count(text: str) -> int | None:
-    return int(text) if text.isdigit() else None
-
-
-_FACTS: dict[str, tuple[str, Callable[[str], Any]]] = {
-    "n_gpu_layers": ("gpu_layers_set", lambda text: ALL_LAYERS if text == "-1" else _count(text)),
-    "n_ctx": ("context_set", lambda text: _count(text) or None),
-    "n_threads": ("threads", lambda text: _count(text) or None),
-    "n_batch": ("batch", lambda text: _count(text) or None),
-    "n_ubatch": ("ubatch", lambda text: _count(text) or None),
-    "flash_attn": ("flash_attention", {"True": True, "False": False}.get),
-    "offload_kqv": ("kv_offload", {"True": True, "False": False}.get),
-}
-
-
-def parse_python_settings(text: Text) -> Seen:
-    """The last value of each setting; nothing where no line sets the layers or the file, which nobody else calls so."""
-    facts: dict[str, Any] = {}
-    path: Fact[str] = NOT_LOOKED
-    lines: set[int] = set()
-    for index, line in enumerate(text.lines):
-        if "n_" not in line and "model_path" not in line and "flash_attn" not in line:
-            continue
-        where = text.where(index)
-        for name, written in _SETTING.findall(line):
-            fact, value = _FACTS[name]
-            if (known := value(written)) is not None:
-                facts[fact] = reported(known, where)
-                lines.add(index)
-        if found := _PATH.search(line):
-            path = reported(found[1], where)
-            lines.add(index)
-    if "gpu_layers_set" not in facts and path == NOT_LOOKED:
-        return Seen()
-    name = reported("llama.cpp", text.where(min(lines)))
-    return Seen(subject=Subject(runtime=Runtime(name=name, **facts), model=Model(path=path)), lines=len(lines))
-
-
 DIALECT = LineDialect(_NEEDLES, LlamaReader, chatty=frozenset({*_CHATTY, _TABLE}))
-TEXT_DIALECTS: dict[str, TextDialect] = {"llama_cpp_python": parse_python_settings}

@@ -1,13 +1,13 @@
-"""A compute graph of ggml: tensors as shapes and bytes, the operations that make them, and the order of computing."""
+"""A compute graph of ggml: tensors as shapes and bytes, the operations that make them, and the order of computing.
+
+Shapes and strides count as ggml's do: four of each, the length of a row first, strides in bytes; there are no values.
+"""
 
 from collections.abc import Sequence
 from functools import cache, lru_cache
 
 from unslow.catalog.quants import quants
 from unslow.facts.errors import UserError
-
-# The tensors of a compute graph: shapes, strides and bytes, no values.
-# Shapes and strides count as ggml's do: four of each, the length of a row first, strides in bytes.
 
 Shape = tuple[int, int, int, int]
 

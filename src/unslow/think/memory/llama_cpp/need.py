@@ -21,74 +21,11 @@ from unslow.think.memory.llama_cpp.scheduler import Rules, Scheduler
 from unslow.think.memory.llama_cpp.settings import Settings
 
 _F32 = 4
-
-
-def estimated_compute(hyper: Hyper, settings: Settings, places: Places, kernels: Kernels) -> list[int]:
-    """For each backend, the larger of a layer's tensors and of the logits; fitted to recorded allocations."""
-    tokens, cells = settings.tokens, settings.slot_context
-    heads = max(hyper.heads, default=0)
-    inner = hyper.blueprint.count("feed_forward_length") or 4 * hyper.width
-    used = max(hyper.experts_used, default=0)
-    if hyper.experts:
-        inner = used * hyper.blueprint.count("expert_feed_forward_length", inner)
-    layer = 3 * inner + 2 * hyper.width + heads * hyper.key_length(0)
-    mask = 2 * cells if kernels.flash_attention else (4 * heads + 4) * cells
-    body = tokens * (_F32 * layer + mask)
-    logits = settings.most_outputs * (hyper.vocabulary + hyper.width) * _F32
-    inputs = tokens * (_F32 * hyper.width + 2 * cells)
-    on_devices = [max(body, logits) if n in places.layers else 0 for n in range(places.host)]
-    return [*on_devices, inputs if any(on_devices) else max(body, logits)]
-
-
-def heeded_settings(hyper: Hyper, settings: Settings) -> Settings:
-    """The settings as llama.cpp takes them: some decide over flash attention before anything is tried."""
-    if not hyper.habits.flash_attention:
-        return settings._replace(flash_attention=False)
-    if hyper.is_compressed and settings.unified:  # each slot has a cache for the whole context
-        settings = settings._replace(context=settings.whole_context * settings.slots, unified=False)
-    if settings.flash_attention is None and block_of(settings.value_type)[0] > 1:
-        return settings._replace(flash_attention=True)
-    return settings
-
-
-def usable_kernels(hyper: Hyper, settings: Settings, places: Places, backends: Sequence[Backend]) -> Kernels:
-    """The kernels of a model with these settings; flash attention as the user wants it, else like the others."""
-    kernels = Kernels(flash_attention=settings.flash_attention is not False)
-    # a memory is written back to its layer's cache at once: where all caches lie with layers on GPUs, so do its kernels
-    strays = hyper.has_delta_nets and (places.host in places.layers or not settings.cache_on_gpu)
-    indexes = hyper.index_length > 0 and (hyper.is_latent or hyper.is_compressed)
-    # the kernel, its operation, the tokens of each sequence in the graph that is tried, and whether it must be
-    probes = (
-        ("flash_attention", "flash_attn", 1, settings.flash_attention is None),
-        ("delta_step", "gated_delta_net", 1, strays),
-        ("delta_chunk", "gated_delta_net", 16, strays),
-        ("indexer", "lightning_indexer", 1, indexes),
-        ("stream_sums", "hc_pre", 1, hyper.is_compressed),
-        ("stream_weights", "hc_comb", 1, hyper.is_compressed),
-        ("stream_writes", "hc_post", 1, hyper.is_compressed),
-    )
-    layers = fewest_layers(placed_kinds(hyper, places)) if any(is_open for *_, is_open in probes) else []
-    tried: dict[tuple[Kernels, int], Build] = {}
-    """A graph answers every question that is asked of such a one."""
-    for kernel, op, tokens, is_open in probes:
-        if not is_open:
-            continue
-        if (kernels, tokens) not in tried:
-            build = Build(hyper, settings, places, kernels, tokens * settings.slots)
-            build.layers = layers
-            build_graph(build)
-            scheduler = Scheduler(backends, Rules(offload=build.settings.offload_ops))
-            scheduler.assign(build.graph.nodes, build.graph.leaves)
-            tried[kernels, tokens] = build
-        fused = tried[kernels, tokens].fused
-        elsewhere = any(n.op == op and n.backend != places.layers[layer] for layer, n in fused)
-        kernels = kernels._replace(**{kernel: not elsewhere})
-    return kernels
-
-
 _IN_FLIGHT = 4  # batches at once where several GPUs form a pipeline (GGML_SCHED_MAX_COPIES)
-
 _TRIES = 3  # with few layers, before as many are laid out as surely do
+_MOST_SLOTS = 256
+_UNSOUND = (UnknownLayoutError, ArithmeticError, LookupError, ValueError)
+"""What laying out a graph ends with where a header's numbers do not belong together."""
 
 
 class Need(NamedTuple):
@@ -102,10 +39,6 @@ class Need(NamedTuple):
     def total(self) -> int:
         """All three."""
         return self.weights + self.cache + self.compute
-
-
-_UNSOUND = (UnknownLayoutError, ArithmeticError, LookupError, ValueError)
-"""What laying out a graph ends with where a header's numbers do not belong together."""
 
 
 class Memory(NamedTuple):
@@ -143,6 +76,17 @@ def needs_without_compute(blueprint: Blueprint, settings: Settings, shares: Sequ
     places, backends = Places(hyper, settings, settings.split or shares), backends_of(len(shares))
     pairs = zip(weight_bytes(blueprint, places, backends), cache_bytes(hyper, settings, places, backends), strict=True)
     return [Need(weights, cache, 0) for weights, cache in pairs]
+
+
+def heeded_settings(hyper: Hyper, settings: Settings) -> Settings:
+    """The settings as llama.cpp takes them: some decide over flash attention before anything is tried."""
+    if not hyper.habits.flash_attention:
+        return settings._replace(flash_attention=False)
+    if hyper.is_compressed and settings.unified:  # each slot has a cache for the whole context
+        settings = settings._replace(context=settings.whole_context * settings.slots, unified=False)
+    if settings.flash_attention is None and block_of(settings.value_type)[0] > 1:
+        return settings._replace(flash_attention=True)
+    return settings
 
 
 def backends_of(devices: int) -> list[Backend]:
@@ -197,6 +141,41 @@ def cache_bytes(hyper: Hyper, settings: Settings, places: Places, backends: Sequ
     return sums
 
 
+def usable_kernels(hyper: Hyper, settings: Settings, places: Places, backends: Sequence[Backend]) -> Kernels:
+    """The kernels of a model with these settings; flash attention as the user wants it, else like the others."""
+    kernels = Kernels(flash_attention=settings.flash_attention is not False)
+    # a memory is written back to its layer's cache at once: where all caches lie with layers on GPUs, so do its kernels
+    strays = hyper.has_delta_nets and (places.host in places.layers or not settings.cache_on_gpu)
+    indexes = hyper.index_length > 0 and (hyper.is_latent or hyper.is_compressed)
+    # the kernel, its operation, the tokens of each sequence in the graph that is tried, and whether it must be
+    probes = (
+        ("flash_attention", "flash_attn", 1, settings.flash_attention is None),
+        ("delta_step", "gated_delta_net", 1, strays),
+        ("delta_chunk", "gated_delta_net", 16, strays),
+        ("indexer", "lightning_indexer", 1, indexes),
+        ("stream_sums", "hc_pre", 1, hyper.is_compressed),
+        ("stream_weights", "hc_comb", 1, hyper.is_compressed),
+        ("stream_writes", "hc_post", 1, hyper.is_compressed),
+    )
+    layers = fewest_layers(placed_kinds(hyper, places)) if any(is_open for *_, is_open in probes) else []
+    tried: dict[tuple[Kernels, int], Build] = {}
+    """A graph answers every question that is asked of such a one."""
+    for kernel, op, tokens, is_open in probes:
+        if not is_open:
+            continue
+        if (kernels, tokens) not in tried:
+            build = Build(hyper, settings, places, kernels, tokens * settings.slots)
+            build.layers = layers
+            build_graph(build)
+            scheduler = Scheduler(backends, Rules(offload=build.settings.offload_ops))
+            scheduler.assign(build.graph.nodes, build.graph.leaves)
+            tried[kernels, tokens] = build
+        fused = tried[kernels, tokens].fused
+        elsewhere = any(n.op == op and n.backend != places.layers[layer] for layer, n in fused)
+        kernels = kernels._replace(**{kernel: not elsewhere})
+    return kernels
+
+
 def compute_bytes(begin: Callable[[], Build], backends: Sequence[Backend]) -> list[int]:
     """The compute buffers of each backend: of a few layers where the others surely change nothing."""
     build = begin()
@@ -229,7 +208,21 @@ def _laid_out(build: Build, backends: Sequence[Backend]) -> tuple[list[int], lis
     return sizes, states, in_flight > 1 and schedule.splits > len(backends)
 
 
-_MOST_SLOTS = 256
+def estimated_compute(hyper: Hyper, settings: Settings, places: Places, kernels: Kernels) -> list[int]:
+    """For each backend, the larger of a layer's tensors and of the logits; fitted to recorded allocations."""
+    tokens, cells = settings.tokens, settings.slot_context
+    heads = max(hyper.heads, default=0)
+    inner = hyper.blueprint.count("feed_forward_length") or 4 * hyper.width
+    used = max(hyper.experts_used, default=0)
+    if hyper.experts:
+        inner = used * hyper.blueprint.count("expert_feed_forward_length", inner)
+    layer = 3 * inner + 2 * hyper.width + heads * hyper.key_length(0)
+    mask = 2 * cells if kernels.flash_attention else (4 * heads + 4) * cells
+    body = tokens * (_F32 * layer + mask)
+    logits = settings.most_outputs * (hyper.vocabulary + hyper.width) * _F32
+    inputs = tokens * (_F32 * hyper.width + 2 * cells)
+    on_devices = [max(body, logits) if n in places.layers else 0 for n in range(places.host)]
+    return [*on_devices, inputs if any(on_devices) else max(body, logits)]
 
 
 def refusal(hyper: Hyper, settings: Settings) -> str:

@@ -8,7 +8,7 @@ from math import inf
 from typing import NamedTuple
 
 from unslow.facts.values import MIB
-from unslow.think.fit.answers import fitting_settings
+from unslow.think.fit.gguf import fitting_settings
 from unslow.think.hardware import Hardware, Processors
 from unslow.think.memory.llama_cpp.hyperparameters import Hyper
 from unslow.think.memory.llama_cpp.need import refusal

@@ -7,7 +7,7 @@ from unslow.commands._hardware import HardwareRequest, named_hardware
 from unslow.commands.predict import PredictRequest
 from unslow.commands.predict.cases import setup_of
 from unslow.think.blueprints import made_up
-from unslow.think.fit.answers import longest_context, most_context
+from unslow.think.fit.gguf import longest_context, most_context
 from unslow.think.hardware import Hardware
 from unslow.think.memo import one_judgement
 from unslow.think.setup import Setup

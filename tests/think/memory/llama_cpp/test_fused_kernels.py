@@ -5,9 +5,9 @@ from lab.plan_gpu.cases import MOE, shape_of
 
 from unslow.facts.values import MIB
 from unslow.think.blueprints import made_up
+from unslow.think.memory.llama_cpp.fused_kernels import kept_by_fused
 from unslow.think.memory.llama_cpp.graph import Graph, Node
 from unslow.think.memory.llama_cpp.need import memory_of
-from unslow.think.memory.llama_cpp.scheduler import kept_by_fused
 from unslow.think.memory.llama_cpp.settings import Settings
 
 TOKENS, WIDTH = 40, 16
