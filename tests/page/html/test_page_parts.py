@@ -4,7 +4,7 @@ import re
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from page_samples import Parsed, change, subject
 
@@ -34,6 +34,7 @@ def percents(html: str, name: str) -> list[float]:
     return [float(found) for found in re.findall(rf' {name}="([-\d.]+)%"', html)]
 
 
+@example(measured=None, ceiling=0.0, goal=5e-324, now=None, best=None)
 @given(measured=NUMBERS, ceiling=NUMBERS, goal=NUMBERS, now=RANGES, best=RANGES)
 def test_every_mark_of_a_bar_is_inside_it(measured, ceiling, goal, now, best):
     row = SpeedRow(

@@ -273,7 +273,7 @@ def _placed(value: float, low: float, high: float, start: float, end: float) -> 
 
 def step(span: float, most: int) -> float:
     """The smallest step of 1, 2 or 5 that needs at most so many of them."""
-    if span <= 0:
+    if span < LEAST:
         return 1.0
     rough = span / max(1, most)
     power = 10.0 ** floor(log10(rough))
