@@ -6,7 +6,7 @@ from math import inf
 from unslow import __version__
 from unslow.buy.report import KEEPS_MONTHS, SHIPPED, AskedShown, BuyerPrices, DevicesReport, RigShown
 from unslow.buy.rigs import HERE, Rig, find_work, parse_rig, rated_rig, read_prices, rig_shown, rigs_of, this_machine
-from unslow.catalog.devices import all_devices
+from unslow.catalog.devices import all_gpus
 from unslow.commands._output import Progress
 from unslow.commands.devices import DevicesRequest
 from unslow.commands.predict import PredictRequest
@@ -79,7 +79,7 @@ def _rigs(request: DevicesRequest) -> list[Rig]:
 
 
 def _catalogue() -> list[Rig]:
-    return list(rigs_of(device for device in all_devices() if device.kind in ("gpu", "unified")))
+    return list(rigs_of(all_gpus()))
 
 
 def ordered(rigs: Sequence[RigShown], order: str) -> tuple[RigShown, ...]:

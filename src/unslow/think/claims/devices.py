@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from unslow.catalog.device_names import devices_meant, is_near_size, is_one_model
-from unslow.catalog.devices import Device, all_devices, parse_device_name
+from unslow.catalog.devices import Device, all_devices, all_gpus, parse_device_name
 from unslow.facts.values import GB, GIB, MIB
 from unslow.think.claims.amounts import Amount, any_phrase
 
@@ -131,7 +131,7 @@ def number_of(text: str, start: int, end: int) -> int:
 
 @cache
 def _vocabulary() -> frozenset[str]:
-    names = [re.findall(r"[a-z0-9]+", d.name.lower()) for d in all_devices() if d.kind in {"gpu", "unified"}]
+    names = [re.findall(r"[a-z0-9]+", d.name.lower()) for d in all_gpus()]
     known = {word for words in names for word in words}
     glued = {one + two for words in names for one, two in pairwise(words)}
     return frozenset((known | glued | _MAKERS) - {"gb", "core", "graphics", "to", "of", "with"})
