@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
-WORKERS ?= 4 # more than cores: a third of the time tests wait for servers and clocks
+WORKERS ?= 3 # more than cores: a third of the time tests wait for servers and clocks
 unexport PYTHONDONTWRITEBYTECODE # else every program that a test starts, and every run, compiles all anew
 
 .PHONY: run test test-real check docs site bench machines clean

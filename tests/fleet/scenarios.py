@@ -154,7 +154,7 @@ SCENARIOS = {
     "replicas": [one for r in "ab" for one in vllm({**HOST, "prometheus_replica": r})],
     "two_jobs": [one for job in ("a", "b") for one in vllm({**HOST, "job": job})],
     "gateway": [one for job in "ab" for one in vllm({**HOST, "job": job}, model=f"model-{job}")],
-    "data_parallel": [one for engine in "01" for one in vllm(HOST, engine=engine)],
+    "data_parallel": [*vllm(HOST), *(one for one in vllm(HOST, engine="1") if one.name != "up")],  # one target
     "falling": with_replaced(vllm(HOST), {"vllm:generation_tokens_total": falling}),
     "restarted": with_replaced(vllm(HOST), {"vllm:generation_tokens_total": restarted}),
     "gone": [one._replace(value=lambda ago, v=one.value: v(ago) if ago > 400 else None) for one in vllm(HOST)],
