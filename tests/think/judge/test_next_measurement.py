@@ -10,7 +10,7 @@ from unslow.look.bench.trials import trials
 from unslow.think.causes import all_causes
 from unslow.think.causes._cause import fact_at
 from unslow.think.judge.judge import judge
-from unslow.think.judge.measurements import measurements
+from unslow.think.judge.measurements import MEASUREMENTS
 from unslow.think.judge.next_measurement import MOST_S, next_measurement, worthwhile
 
 URL = "http://127.0.0.1:8080"
@@ -42,12 +42,12 @@ def order(case, **how) -> list[str]:
 
 
 def test_every_measurement_has_its_trial_and_every_trial_its_measurement():
-    assert set(measurements()) == set(trials())
-    assert all(measurement.name == name for name, measurement in measurements().items())
+    assert set(MEASUREMENTS) == set(trials())
+    assert all(measurement.name == name for name, measurement in MEASUREMENTS.items())
 
 
 def test_what_a_measurement_fills_and_is_about_exists():
-    for measurement in measurements().values():
+    for measurement in MEASUREMENTS.values():
         assert all(fact_at(cpu_case(), path) is not None for path in measurement.fills)
         assert set(measurement.about) <= set(all_causes())
 
@@ -138,7 +138,7 @@ def test_what_is_suspected_is_tried_before_what_is_merely_open():
 
 def test_several_at_once_are_not_asked_where_what_they_leave_is_copied_number_by_number():
     pieces = server(gpu_case(), **{"runtime.flash_attention": False, "runtime.kv_unified": True})
-    several = measurements()["at_once"]
+    several = MEASUREMENTS["at_once"]
     assert not several.possible(pieces)
     assert several.possible(with_facts(pieces, {"runtime.flash_attention": True}))
     assert several.possible(with_facts(pieces, {"runtime.kv_unified": False}))

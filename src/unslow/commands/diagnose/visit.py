@@ -36,7 +36,7 @@ from unslow.look.system import System
 from unslow.look.system.live import LATE, STOPPED, ClosingSystem
 from unslow.think.causes._cause import fact_at
 from unslow.think.judge.judge import judge
-from unslow.think.judge.measurements import SPEED, Measurement, context_of, measurements
+from unslow.think.judge.measurements import MEASUREMENTS, SPEED, Measurement, context_of
 from unslow.think.judge.next_measurement import FIRST, MOST_S, Choice, next_measurement, worthwhile
 from unslow.think.report import SubjectReport
 
@@ -118,7 +118,7 @@ class Measuring:
         if self._recorded is not None:
             while self._ahead:
                 number, name = self._ahead.pop(0)
-                measurement = measurements().get(name)
+                measurement = MEASUREMENTS.get(name)
                 if number < len(visits) and measurement and name in trials():
                     return number, Choice(measurement, (), 0.0)
             return None
@@ -189,7 +189,7 @@ class Visit:
         self.subject = subject
         self.label = ""
         """In front of what is said, where several servers are measured."""
-        self.done: set[str] = set(measurements()) - set(limits.only or trials())
+        self.done: set[str] = set(MEASUREMENTS) - set(limits.only or trials())
         self.performed: list[str] = []
         self._system, self._seen, self._request, self._limits = system, seen, request, limits
         self._refused = refusal(subject, passive=request.passive)
@@ -229,7 +229,7 @@ class Visit:
         """How much is sent at most, and to whom."""
         case, url = self.case, self.subject.runtime.url.value_or("the server")
         loads = [
-            m.load(case) for m in measurements().values() if m.sends and m.possible(case) and m.name not in self.done
+            m.load(case) for m in MEASUREMENTS.values() if m.sends and m.possible(case) and m.name not in self.done
         ]
         read, answered = sum(x.prompt_tokens for x in loads), sum(x.generated_tokens for x in loads) + _MOST_ANSWERED
         seconds = self._limits.seconds
@@ -251,7 +251,7 @@ class Visit:
         """What would be worth measuring and was not, or was cut short."""
         if self._has_failed():
             return []
-        done = {name for name in self.done if not self._was_cut(measurements()[name])}
+        done = {name for name in self.done if not self._was_cut(MEASUREMENTS[name])}
         return worthwhile(self.case, self.report(), done, may_send=self.may_send, patience=self._limits.patience)
 
     def _was_cut(self, measurement: Measurement) -> bool:

@@ -1,7 +1,6 @@
 """Everything that a diagnosis can measure: what it tells, what it asks of the server, where it is possible."""
 
 from collections.abc import Callable
-from functools import cache
 from typing import NamedTuple
 
 from unslow.facts.runtime import IN_BATCHES
@@ -46,102 +45,6 @@ class Measurement(NamedTuple):
     about: tuple[str, ...] = ()  # Causes that can be told without it, and be told better with it
 
 
-@cache
-def measurements() -> dict[str, Measurement]:
-    """All of them by name, in alphabetical order."""
-    every = (
-        Measurement(
-            "at_once",
-            "answering several requests at once",
-            "to see what several users would get",
-            ("run.at_once",),
-            lambda _case: Load(prompt_tokens=200, generated_tokens=640, seconds=0.2),
-            possible=_serves_several,
-            about=("gpu_underused_by_one_stream", "queueing", "kernel_launch_bound"),
-        ),
-        Measurement(
-            "depth",
-            "generating at the start of the context and further in",
-            "to see what a longer conversation costs",
-            ("run.depths",),
-            _depth_load,
-            possible=lambda case: prompt_fits(case, 1536),
-            about=("kv_cache_outgrows_vram", "flash_attention_off", "kv_cache_on_host"),
-        ),
-        Measurement(
-            "host",
-            "watching the machine while it works",
-            "to see what else the machine does",
-            WHILE_GENERATING,
-            lambda _case: Load(seconds=3.0),
-            sends=False,
-            possible=lambda case: is_here(case) and isinstance(case.run.completions, Unknown),
-        ),
-        Measurement(
-            "long_prompt",
-            f"reading a prompt of {LONG_PROMPT_TOKENS:,} tokens",
-            "to see whether prompts are read as fast as they could be",
-            ("run.long_prompt",),
-            _long_prompt_load,
-            possible=lambda case: prompt_fits(case, 512),
-            about=("prefill_batch_too_small", "prefill_pcie_bound"),
-        ),
-        Measurement(
-            "plain_sampling",
-            "generating with and without its samplers, in turns",
-            "to see what the choice of each token costs",
-            ("run.plain_sampling",),
-            lambda _case: Load(prompt_tokens=160, generated_tokens=1024, seconds=0.2),
-            about=("sampling_on_cpu",),
-        ),
-        Measurement(
-            "routes",
-            "connecting by name and by address",
-            "to see whether the way to the server costs time",
-            ("run.routes",),
-            lambda _case: Load(seconds=0.5),
-            possible=is_here,
-            about=("client_overhead",),
-        ),
-        Measurement(
-            "speed",
-            "generating answers as usual",
-            "to know what this server gives",
-            (
-                "run.completions",
-                "run.decode_tokens_per_s",
-                "run.prefill_tokens_per_s",
-                "run.time_to_first_token_s",
-                "run.client_decode_tokens_per_s",
-                "run.depth_tokens",
-                "run.queue_s",
-                *WHILE_GENERATING,
-            ),
-            lambda _case: Load(prompt_tokens=160, generated_tokens=16, seconds=9.0),
-        ),
-        Measurement(
-            "traffic",
-            "watching the requests that it answers anyway",
-            "to see how fast it is, and who waits",
-            ("run.traffic", "run.decode_tokens_per_s", "run.queue_s"),
-            lambda _case: Load(seconds=6.0),
-            sends=False,
-            possible=_is_busy,
-            about=("queueing", "kv_cache_preemption", "gpu_underused_by_one_stream", "model_reloads_between_requests"),
-        ),
-        Measurement(
-            "turns",
-            "holding a conversation of three turns",
-            "to see whether all of it is read again at every turn",
-            ("run.turns",),
-            lambda _case: Load(prompt_tokens=1400, generated_tokens=112, seconds=0.2),
-            possible=lambda case: prompt_fits(case, 1024),
-            about=("prompt_reprocessed",),
-        ),
-    )
-    return {one.name: one for one in every}
-
-
 def context_of(case: Case) -> int | None:
     """The tokens that a prompt and its answer may have together, where that is known."""
     return first_known(case.runtime.context_per_slot, case.runtime.context_length).value_or(None)
@@ -184,3 +87,97 @@ def _depth_load(case: Case) -> Load:
 def _long_prompt_load(case: Case) -> Load:
     context = context_of(case) or LONG_PROMPT_TOKENS + ROOM
     return Load(prompt_tokens=2 * min(LONG_PROMPT_TOKENS, max(64, context - ROOM)), generated_tokens=2, seconds=0.2)
+
+
+_EVERY = (
+    Measurement(
+        "at_once",
+        "answering several requests at once",
+        "to see what several users would get",
+        ("run.at_once",),
+        lambda _case: Load(prompt_tokens=200, generated_tokens=640, seconds=0.2),
+        possible=_serves_several,
+        about=("gpu_underused_by_one_stream", "queueing", "kernel_launch_bound"),
+    ),
+    Measurement(
+        "depth",
+        "generating at the start of the context and further in",
+        "to see what a longer conversation costs",
+        ("run.depths",),
+        _depth_load,
+        possible=lambda case: prompt_fits(case, 1536),
+        about=("kv_cache_outgrows_vram", "flash_attention_off", "kv_cache_on_host"),
+    ),
+    Measurement(
+        "host",
+        "watching the machine while it works",
+        "to see what else the machine does",
+        WHILE_GENERATING,
+        lambda _case: Load(seconds=3.0),
+        sends=False,
+        possible=lambda case: is_here(case) and isinstance(case.run.completions, Unknown),
+    ),
+    Measurement(
+        "long_prompt",
+        f"reading a prompt of {LONG_PROMPT_TOKENS:,} tokens",
+        "to see whether prompts are read as fast as they could be",
+        ("run.long_prompt",),
+        _long_prompt_load,
+        possible=lambda case: prompt_fits(case, 512),
+        about=("prefill_batch_too_small", "prefill_pcie_bound"),
+    ),
+    Measurement(
+        "plain_sampling",
+        "generating with and without its samplers, in turns",
+        "to see what the choice of each token costs",
+        ("run.plain_sampling",),
+        lambda _case: Load(prompt_tokens=160, generated_tokens=1024, seconds=0.2),
+        about=("sampling_on_cpu",),
+    ),
+    Measurement(
+        "routes",
+        "connecting by name and by address",
+        "to see whether the way to the server costs time",
+        ("run.routes",),
+        lambda _case: Load(seconds=0.5),
+        possible=is_here,
+        about=("client_overhead",),
+    ),
+    Measurement(
+        "speed",
+        "generating answers as usual",
+        "to know what this server gives",
+        (
+            "run.completions",
+            "run.decode_tokens_per_s",
+            "run.prefill_tokens_per_s",
+            "run.time_to_first_token_s",
+            "run.client_decode_tokens_per_s",
+            "run.depth_tokens",
+            "run.queue_s",
+            *WHILE_GENERATING,
+        ),
+        lambda _case: Load(prompt_tokens=160, generated_tokens=16, seconds=9.0),
+    ),
+    Measurement(
+        "traffic",
+        "watching the requests that it answers anyway",
+        "to see how fast it is, and who waits",
+        ("run.traffic", "run.decode_tokens_per_s", "run.queue_s"),
+        lambda _case: Load(seconds=6.0),
+        sends=False,
+        possible=_is_busy,
+        about=("queueing", "kv_cache_preemption", "gpu_underused_by_one_stream", "model_reloads_between_requests"),
+    ),
+    Measurement(
+        "turns",
+        "holding a conversation of three turns",
+        "to see whether all of it is read again at every turn",
+        ("run.turns",),
+        lambda _case: Load(prompt_tokens=1400, generated_tokens=112, seconds=0.2),
+        possible=lambda case: prompt_fits(case, 1024),
+        about=("prompt_reprocessed",),
+    ),
+)
+MEASUREMENTS = {one.name: one for one in _EVERY}
+"""All of them by name, in alphabetical order."""

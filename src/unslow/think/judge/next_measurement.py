@@ -1,4 +1,8 @@
-"""Which measurement to make next: the one that settles most for its seconds."""
+"""Which measurement to make next: the one that settles most for its seconds.
+
+Worth is the sum over causes that it would settle: how often the cause is behind slow inference, times how much of the
+time it could explain here. A server that generates as fast as it can has little to gain from causes of slow generation.
+"""
 
 from collections.abc import Collection
 from typing import NamedTuple
@@ -8,12 +12,8 @@ from unslow.facts.snapshot import Case
 from unslow.facts.values import Known, Unknown
 from unslow.think.causes import all_causes
 from unslow.think.causes._cause import fact_at
-from unslow.think.judge.measurements import HOST, SPEED, TRAFFIC, Measurement, measurements
+from unslow.think.judge.measurements import HOST, MEASUREMENTS, SPEED, TRAFFIC, Measurement
 from unslow.think.report import SubjectReport
-
-# Worth is the sum over causes that it would settle: how often the cause is behind slow inference, times how much of the
-# time it could explain here. A server that generates as fast as it can has little to gain from causes of slow
-# generation.
 
 WORTH_PER_S = 2e-4  # Less is not worth waiting for: a minute of it would explain about a hundredth of the lost time
 MOST_S = 8.0  # What a trial beyond the usual speed is given, however slow the server is
@@ -66,7 +66,7 @@ def worthwhile(
     case: Case, report: SubjectReport, done: Collection[str], *, may_send: bool, patience: float = 1.0
 ) -> list[Choice]:
     """Every measurement that is worth its time, whether or not there is so much: what it all hangs on first."""
-    left = [m for m in measurements().values() if m.name not in done and m.sends == may_send and m.possible(case)]
+    left = [m for m in MEASUREMENTS.values() if m.name not in done and m.sends == may_send and m.possible(case)]
     found = (_choice(case, report, m, patience) for m in left)
     choices = sorted(found, key=lambda c: (not c.decides_suspicion, -c.worth_per_s))
     worth = [c for c in choices if c.worth_per_s >= WORTH_PER_S / patience]
